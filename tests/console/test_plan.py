@@ -8,6 +8,8 @@ import pytest
 import yaml
 
 from lanloom.api.multus import NADS
+from lanloom.features.vlan import planpage
+from lanloom.features.vlan.views.apply import ManifestError
 from tests.console.filled import Filler
 from tests.console.site import TENANT, Site, read, site
 from tests.features.vlan.cluster import nad
@@ -81,7 +83,7 @@ async def test_a_network_is_planned_on_its_own_page(tmp_path: Path) -> None:
         ("", "No node would change"),
         (yaml.safe_dump(nad("x", "nowhere", 5)), "Refused"),
         (yaml.safe_dump({"apiVersion": "v1", "kind": HOSTILE, "metadata": {"name": HOSTILE}}), "ignored"),
-        ("[" * 20000, "is not valid YAML"),
+        ("[" * 20000, "more than 100 levels"),
     ],
     ids=["yaml", "list", "aliases", "markup", "nothing", "refused", "other kind", "deep"],
 )
@@ -90,6 +92,43 @@ async def test_what_can_not_be_planned_is_said(tmp_path: Path, text: str, said: 
     async with site(tmp_path) as made, made.browser() as browser:
         page = await paste(browser, text)
         assert said in page and HOSTILE not in page
+
+
+SIZE = 500_000
+
+
+@pytest.mark.parametrize(
+    ("text", "said"),
+    [
+        ("[" * SIZE, "more than 100 levels"),
+        ("? " * (SIZE // 2), "more than 100 levels"),
+        ("- " * (SIZE // 2), "more than 100 levels"),
+        ("{a: " * (SIZE // 4), "more than 100 levels"),
+        (f"[{'a,' * (SIZE // 2)}]", "more than 30000 values"),
+        ("--- {}\n" * (SIZE // 7), "more than 30000 values"),
+        (f"spec: {'1:' * (SIZE // 2)}1", "a number of more than 400 characters"),
+        (f"spec: -{'1:' * (SIZE // 2)}1.5", "a number of more than 400 characters"),
+        (f"spec: 0x{'f' * SIZE}", "a number of more than 400 characters"),
+        (f"spec: !!int '{'1:' * (SIZE // 2)}1'", "a number of more than 400 characters"),
+        ("".join(f"%TAG !a{number}! b\n" for number in range(SIZE // 16)), "more than 8 %TAG directives"),
+    ],
+)
+def test_a_manifest_that_is_dear_to_read(text: str, said: str) -> None:
+    """A text that would end the process, or keep it busy, is refused, whatever takes so much of it."""
+    with pytest.raises(ManifestError, match=said):
+        planpage.read(text)
+
+
+def test_a_manifest_may_be_long() -> None:
+    """A thousand networks are read, and so are texts of any length, quoted or not."""
+    config = {
+        "kind": "ConfigMap",
+        "apiVersion": "v1",
+        "metadata": {"name": "a"},
+        "data": {"a": "1:" * 1000, "b": "x" * 9000},
+    }
+    documents = [nad(f"net{number}", "cluster-1", 5, namespace="ours") for number in range(1000)]
+    assert len(planpage.read(yaml.safe_dump_all([*documents, config]))) == 1001
 
 
 async def test_who_may_not_read_gets_no_plan(tmp_path: Path) -> None:

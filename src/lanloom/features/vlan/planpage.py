@@ -4,7 +4,9 @@ Nothing is sent to the API server but reads. The plan of one network begins with
 """
 
 import asyncio
+import re
 from collections.abc import Iterable, Mapping
+from contextlib import suppress
 from typing import Any
 
 import yaml
@@ -35,6 +37,13 @@ HINT = (
 )
 
 LOADER = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
+
+_VALUES, _LEVELS = 30_000, 100
+"""Values and levels of a manifest: a thousand objects have fewer."""
+
+_NUMBER, _TAG_DIRECTIVES = 400, 8
+_BEGINS = re.compile(r"[-+.0-9]").match
+"""How a number begins, among which is everything that YAML reads as one."""
 
 
 class Step(Struct, frozen=True):
@@ -117,7 +126,7 @@ async def answer(client: Reader, _names: Names, given: Mapping[str, str]) -> Con
     text, deleting = given.get("text", ""), DELETE in given
     form = _form(text, frozenset({DELETE} if deleting else ()))
     try:
-        documents = _read(text)
+        documents = await asyncio.to_thread(read, text)
     except ManifestError as error:
         return Content(title="Plan", form=form, not_ready=NotReady("Unreadable", str(error)))
     objects = await read_objects(client, with_vms=True)
@@ -132,14 +141,39 @@ def _form(text: str, chosen: frozenset[str]) -> Form:
     )
 
 
-def _read(text: str) -> tuple[Document, ...]:
-    """Read a manifest. Aliases are refused: a short text with them can stand for any amount of memory."""
-    try:
-        if any(isinstance(item, yaml.AliasEvent) for item in yaml.parse(text, Loader=LOADER)):
-            raise ManifestError("the manifest has a YAML alias (*name); write the value out")
-    except (yaml.YAMLError, RecursionError, ValueError):
-        pass  # reported by the reader below
+def read(text: str) -> tuple[Document, ...]:
+    """Read a manifest of any user. Raises ManifestError, also for what takes much more to read than its size says.
+
+    PyYAML would read it on the stack of C, and end the process at a deep one; libyaml and integers of base 60 take
+    quadratic time; and a short text with aliases can stand for any amount of memory.
+    """
+    if text.count("%TAG") > _TAG_DIRECTIVES:
+        raise ManifestError(f"the manifest has more than {_TAG_DIRECTIVES} %TAG directives; remove them")
+    with suppress(yaml.YAMLError, RecursionError, ValueError):  # which the reader below reports
+        _check(yaml.parse(text, Loader=LOADER))
     return tuple(read_text("the manifest", text, "default"))
+
+
+def _check(events: Iterable[yaml.Event]) -> None:
+    level = values = 0
+    for event in events:
+        match event:
+            case yaml.AliasEvent():
+                raise ManifestError("the manifest has a YAML alias (*name); write the value out")
+            case yaml.ScalarEvent():
+                values += 1
+                if len(event.value) > _NUMBER and (event.tag or (event.implicit[0] and _BEGINS(event.value))):
+                    raise ManifestError(
+                        f"the manifest has a number of more than {_NUMBER} characters; shorten it, or quote it as text"
+                    )
+            case yaml.MappingStartEvent() | yaml.SequenceStartEvent():
+                level, values = level + 1, values + 1
+            case yaml.MappingEndEvent() | yaml.SequenceEndEvent():
+                level -= 1
+        if level > _LEVELS:
+            raise ManifestError(f"the manifest is nested more than {_LEVELS} levels deep; reduce the nesting")
+        if values > _VALUES:
+            raise ManifestError(f"the manifest holds more than {_VALUES} values; plan it in parts")
 
 
 def _content(found: VlanPlan, form: Form) -> Content:
