@@ -4,6 +4,7 @@ import re
 from html.parser import HTMLParser
 from typing import get_args
 
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from msgspec.structs import replace
@@ -26,7 +27,7 @@ from lanloom.console.page import (
     Square,
     Table,
 )
-from lanloom.console.tables import MOST_NODES
+from lanloom.console.tables import MOST_NODES, MOST_ROWS
 from lanloom.kube.ports import Reader
 
 NAMES = Query[str]((Field("name", "Name", "text", "Name", lambda thing: thing),), ("name",))
@@ -146,6 +147,36 @@ def test_only_what_is_not_ready_is_shown_unless_asked() -> None:
     everything = shown(things, everything=True)
     assert everything.index(">bad<") < everything.index(">good<")
     assert ">good<" in shown(table("good"))
+
+
+@pytest.mark.parametrize(
+    ("bad", "everything", "said"),
+    [
+        (0, False, "The first 500 of 600; filter to see others."),
+        (550, False, "550 of 600 not ready. "),
+        (550, False, ". The first 500 of 550; filter to see others."),
+        (550, True, ". The first 500 of 600; filter to see others."),
+        (100, True, ". The first 500 of 600; filter to see others."),
+        (100, False, "100 of 600 not ready. "),
+    ],
+)
+def test_a_list_that_is_cut_says_so(bad: int, everything: bool, said: str) -> None:
+    """A list with more rows than a page shows says how many it has, whatever it is a list of."""
+    names = [f"thing-{number}" for number in range(600)]
+    page = shown(table(*names, bad=tuple(names[:bad])), everything=everything)
+    assert said in page
+    assert ("The first" in page) == ("The first" in said or bad > MOST_ROWS)
+
+
+def test_the_first_page_says_that_it_is_cut() -> None:
+    """The first page names how many things are not ready, also where it does not list all of them."""
+    for count, cut in ((MOST_ROWS, False), (MOST_ROWS + 1, True)):
+        problem = html.Problem(
+            kind="LANs", name="blue", href="/lans/ours/blue", not_ready=NotReady("Broken", "why")
+        )
+        page = html.front([problem] * count, count, [], Asked(path="/"), [], [], "12:00:00")
+        assert f"{count} things are not ready" in page
+        assert (f"The first {MOST_ROWS} of {count}; the pages of the menu show others." in page) == cut
 
 
 def test_words_are_kept_and_can_be_cleared() -> None:

@@ -157,7 +157,13 @@ def _begin(first: Sequence[tuple[Page, str]], asked: Asked) -> Node:
 
 
 def _problems(items: Sequence[Problem]) -> Node:
-    return h.ul(".problems")[map(_problem, items[:MOST_ROWS])] if items else None
+    if not items:
+        return None
+    more = f"The first {MOST_ROWS} of {len(items)}; the pages of the menu show others."
+    return fragment[
+        h.ul(".problems")[map(_problem, items[:MOST_ROWS])],
+        h.p(".counts")[more] if len(items) > MOST_ROWS else None,
+    ]
 
 
 def _problem(item: Problem) -> Element:

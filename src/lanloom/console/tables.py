@@ -106,11 +106,13 @@ def _counts(found: int, bad: int, shown: int, asked: Asked) -> Node:
         return (
             h.p(".counts")[f"The first {shown} of {found}; filter to see others."] if shown < found else None
         )
+    wanted = found if asked.everything else bad
     return h.p(".counts")[
         f"{bad} of {found} not ready. ",
         h.a(href=asked.href(everything=False))["Only these"]
         if asked.everything
         else h.a(href=asked.href(everything=True))[f"Show all {found}"],
+        f". The first {shown} of {wanted}; filter to see others." if shown < wanted else None,
     ]
 
 
