@@ -42,6 +42,16 @@ def test_rows_that_move_are_sent_as_numbers() -> None:
     assert changes_of(rows, ["new", *rows]) == [(0, 0, ["new"])]
 
 
+def test_rows_that_all_changed_are_one_change() -> None:
+    """Of rows that all changed at the same moment, what they have in common is not looked for one by one."""
+    old, new = (
+        [part for n in range(MOST_COMPARED // 2 - 1) for part in ("<tr>", f"<a>{word}{n}")] for word in "ab"
+    )
+    assert len(changes_of(old, new)) == 1
+    new[500:] = old[500:]
+    assert len(changes_of(old, new)) == 1 and applied(old, new) == new
+
+
 @given(st.lists(st.sampled_from(["<tr>", "<td>x", "<a href='/'>", "text", "<p >", "</p>"]), max_size=20))
 def test_parts_are_the_page(pieces: list[str]) -> None:
     """The parts of a page, one after the other, are the page."""

@@ -6,6 +6,7 @@ A browser has one stream for all of its tabs: it opens few connections to one ho
 import asyncio
 import re
 import time
+from collections import Counter
 from collections.abc import AsyncGenerator, Awaitable, Callable, Mapping, Sequence
 from contextlib import aclosing
 from difflib import SequenceMatcher
@@ -64,7 +65,9 @@ def changes_of(old: Sequence[str], new: Sequence[str]) -> list[Change]:
     if max(len(before), len(after)) > MOST_COMPARED:
         found = [(0, len(before), 0, len(after))]
     else:
-        matcher = SequenceMatcher(None, before, after, autojunk=False)
+        # Parts that are there often, such as the head of a row, are no place to begin: for each one all are looked at.
+        counts = Counter(after)
+        matcher = SequenceMatcher(lambda part: counts[part] > 1, before, after, autojunk=False)
         found = [(a, b, c, d) for tag, a, b, c, d in matcher.get_opcodes() if tag != "equal"]
     known = {part: number for number, part in enumerate(old)}
     return [(first + a, b - a, _runs(after[c:d], old, known)) for a, b, c, d in reversed(found)]
