@@ -130,6 +130,10 @@ async def test_a_user_sees_what_he_may_read_and_nothing_else(tmp_path: Path, sha
         ):
             page = await read(browser, path, 403)
             assert "You may not see this" in page and page.count("secret") == path.count("secret")
+        assert "for that right, or enter one of your namespaces in the filter<" in await read(
+            browser, "/lans", 403
+        )
+        assert "for that right<" in await read(browser, "/pools", 403)
         page = await read_until(browser, "/machines?namespace=ours", "web")
         assert "secret" not in page
         assert "web" in await read(browser, "/machines/ours/web")

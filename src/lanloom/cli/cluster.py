@@ -168,7 +168,8 @@ def run(cluster: ClusterOptions, work: "Callable[[HttpClient], Awaitable[T]]", *
             try:
                 return await work(client)
             except ApiError as error:
-                text = await explain(client, error, narrows=cluster.all_namespaces)
+                narrower = "name a namespace with -n instead of -A" if cluster.all_namespaces else ""
+                text = await explain(client, error, narrower=narrower)
                 raise (KubeError(text) if text != str(error) else error) from None
 
     with refusals(reading=read):

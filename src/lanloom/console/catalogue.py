@@ -115,7 +115,9 @@ def asked_of(address: str) -> Asked:
 
 async def reason_of(reader: UserReader, error: KubeError | Refusal) -> str:
     """Return what a page says instead of its content."""
-    return await explain(reader.client, error) if isinstance(error, KubeError) else str(error)
+    if not isinstance(error, KubeError):
+        return str(error)
+    return await explain(reader.client, error, narrower="enter one of your namespaces in the filter")
 
 
 def refused(error: Exception) -> tuple[int, str]:

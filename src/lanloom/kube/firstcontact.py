@@ -35,23 +35,23 @@ class Contact(Protocol):
         ...
 
 
-async def explain(client: Contact, error: KubeError, *, narrows: bool = True) -> str:
+async def explain(client: Contact, error: KubeError, *, narrower: str = "") -> str:
     """Return the text of an error, with cause and remedy where the server's own has none.
 
-    `narrows` says that a namespace can be named instead of all.
+    `narrower` says how to name a namespace instead of all, where that is possible.
     """
     match error:
         case NotFound() if error.asked and not error.names_object:
             return await _explain_unserved(client, error)
         case Forbidden() if " cannot " in error.message and error.message.find("User ") >= 0:
-            return f"{error}; ask an administrator of the cluster for that right{_narrower(error) if narrows else ''}"
+            return f"{error}; ask an administrator of the cluster for that right{_narrower(error, narrower)}"
     return str(error)
 
 
-def _narrower(error: ApiError) -> str:
+def _narrower(error: ApiError, how: str) -> str:
     """Return what the user may do without the right, which is of no use for kinds that are in no namespace."""
     is_whole = error.namespaced and error.message.endswith("at the cluster scope")
-    return ", or name a namespace with -n instead of -A" if is_whole else ""
+    return f", or {how}" if how and is_whole else ""
 
 
 async def _explain_unserved(client: Contact, error: NotFound) -> str:
