@@ -117,6 +117,34 @@ async def test_a_full_network_moves_nothing(each: AddressedCluster) -> None:
 
 
 @story
+async def test_a_taken_address_is_no_longer_waited_for(each: AddressedCluster) -> None:
+    """A swap that is refused an address leaves no NIC, which would get that address when it is free."""
+    spec = {"owner": {"kind": "Instance", "name": "x"}, "network": "vlan20", "ips": ["198.51.100.10"]}
+    await each.client.create(NICS, {"metadata": each.meta("taken"), "spec": spec}, PLACE)
+    ipam = {"type": "lanloom-ipam", "network": "vlan20", "ips": ["198.51.100.10"]}
+    await each.client.patch(NADS, "vlan20", {"spec": nad_body("vlan20", vlan=20, ipam=ipam)["spec"]}, PLACE)
+    await asyncio.sleep(5)
+    await each.move()
+    found = await each.until("Reverted")
+    assert "198.51.100.10 is already used by an instance" in found.status.message
+    await asyncio.sleep(5)
+    assert (await each.nics())["vlan20"].metadata.name == "taken"
+    assert len((await each.client.list(NICS)).items) == 2
+
+
+@story
+async def test_a_swap_that_waited_for_another_in_vain(each: AddressedCluster) -> None:
+    """A swap gives nothing back while another one of its NIC has not ended, whose port may need the addresses."""
+    await each.kill("agent")
+    await each.move()
+    await each.until("Moving")
+    await each.move("second")
+    await each.until("Reverted", "second")
+    assert (await each.swap()).status.phase == "Reverting"
+    assert not (await each.nics())["vlan20"].metadata.is_deleting
+
+
+@story
 async def test_the_last_address_is_the_machines(each: AddressedCluster) -> None:
     """A swap gets the last address of its network, however late the manager sees what the machine was given."""
     await each.kill("manager")

@@ -4,7 +4,7 @@ Watches lag: a machine that is not in a store may have started a moment ago. Obj
 the API server before a swap enters another phase; as long as it stays in one, the stores do.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from typing import Any, TypeVar
 
 from msgspec import Struct
@@ -239,15 +239,19 @@ class SwapReader:
         found = self._informers.swaps.store.by(BY_MACHINE, str(key))
         return tuple(swap for swap in found if swap.status.phase not in FINAL)
 
+    def is_moved_by_another(self, swap: NetworkSwap) -> bool:
+        """Return whether another swap of the same NIC has not ended."""
+        return any(self._others(swap))
+
     def _conflicting_swap(self, swap: NetworkSwap) -> str:
         """Return an older swap of the same NIC that has not ended."""
         mine = _order(swap)
-        others = (
-            other
-            for other in self.of_machine(_machine_key(swap))
-            if other.metadata.uid != swap.metadata.uid and other.spec.network == swap.spec.network
-        )
-        return next((other.metadata.name for other in others if _order(other) < mine), "")
+        return next((other.metadata.name for other in self._others(swap) if _order(other) < mine), "")
+
+    def _others(self, swap: NetworkSwap) -> Iterator[NetworkSwap]:
+        for other in self.of_machine(_machine_key(swap)):
+            if other.metadata.uid != swap.metadata.uid and other.spec.network == swap.spec.network:
+                yield other
 
 
 def _own_machine(swap: NetworkSwap, objects: Objects) -> VirtualMachine | None:

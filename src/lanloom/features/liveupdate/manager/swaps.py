@@ -210,12 +210,14 @@ class Swaps:
     async def _release(self, before: NetworkSwap, after: NetworkSwap, objects: Objects) -> None:
         """Give back the addresses of the network on which the NIC is not, unless the machine names it all the same.
 
-        What is not given back here is found later, as nothing uses it.
+        Another swap of the NIC may need them. What is not given back here is found later, as nothing uses it.
         """
         spec, instance, pod = after.spec, objects.instance, objects.launcher
         left = spec.source if after.status.phase == "Succeeded" else spec.target
-        claimed = before.status.phase not in ("", "Pending") and after.status.phase != "Failed"
+        claimed = before.status.phase != "" and after.status.phase != "Failed"
         if self._addresses is None or instance is None or pod is None or not claimed:
+            return
+        if self._reader.is_moved_by_another(after):
             return
         if left in (named_in(objects.machine, spec.network), attached_in(pod, instance, spec.network)):
             return
