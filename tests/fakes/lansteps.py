@@ -39,12 +39,11 @@ from lanloom.features.lan.rules.optionsteps import (
     SetStormFilter,
 )
 from lanloom.features.lan.rules.portsteps import (
-    AddressPod,
     LimitPodMtu,
     MakePair,
     MakeTap,
     MakeVeth,
-    SetPodUp,
+    RepairPod,
 )
 from lanloom.node.errors import LinkError
 from lanloom.node.links import KernelLink
@@ -308,8 +307,8 @@ def _check_bridge(step: HostStep, holder: Holder) -> None:
 
 
 @apply.register
-def _address_pod(step: AddressPod, holder: Holder) -> None:
-    ends = holder.world.ends
+def _repair_pod(step: RepairPod, holder: Holder) -> None:
+    ends, links = holder.world.ends, _space(step, holder).links
     found = next(each for each in ends if each.link.index == step.index and each.place == step.netns)
     link = replace(
         found.link,
@@ -318,6 +317,7 @@ def _address_pod(step: AddressPod, holder: Holder) -> None:
         destinations=found.link.destinations | {route.dst for route in step.routes},
     )
     ends[ends.index(found)] = replace(found, link=link)
+    links[step.port] = replace(links[step.port], unfinished=False)
 
 
 def _check_pod(step: MakeTap | MakeVeth, holder: Holder) -> None:
@@ -332,11 +332,6 @@ def _change_end(holder: Holder, netns: str, index: int, **changes: object) -> No
     for each in [end for end in ends if end.place == netns and end.link.index == index]:
         ends.remove(each)
         ends.append(FarEnd(each.space, each.lower, each.place, replace(each.link, **changes)))
-
-
-@apply.register
-def _set_pod_up(step: SetPodUp, holder: Holder) -> None:
-    _change_end(holder, step.netns, step.index, up=True)
 
 
 @apply.register

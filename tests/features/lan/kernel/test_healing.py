@@ -76,12 +76,12 @@ async def test_deleted(made: Lab) -> None:
 
 @played(2)
 async def test_unfinished(made: Lab) -> None:
-    """A port is made again of which a step failed, or an agent died, before the pod's interface was up."""
+    """A pod's interface is set up also where a step failed, or an agent died, after it was made."""
     await furnished(made)
     first, peer = made[0], made[1].address
     await until(lambda: whole(first, peer))
     assert "DYNAMIC" not in await asyncio.to_thread(run, first.lan(), "ip -o link show blue-aV0")
-    with patch.object(portsteps, "_set_up_with_addresses", side_effect=OSError(errno.EIO, "broken")):
+    with patch.object(portsteps, "_finish", side_effect=OSError(errno.EIO, "broken")):
         await asyncio.to_thread(run, first.pods.path("p"), "ip link delete net1")
         await until(lambda: "broken" in problem(first))
         await first.kill()

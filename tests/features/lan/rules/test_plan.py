@@ -14,6 +14,7 @@ from lanloom.features.lan.rules.desired import DesiredLan, DesiredPort
 from lanloom.features.lan.rules.observed import SeenLan, Underlay
 from lanloom.features.lan.rules.options import UNFLAGGED, PacketFilter, PortFilter, PortFlags, StormFilter
 from lanloom.features.lan.rules.plan import plan, wanted_static_entries
+from lanloom.features.lan.rules.portsteps import MakeVeth, RepairPod
 from lanloom.node.links import Vtep
 from tests.fakes.lankernel import FakeLanKernel
 from tests.fakes.lanworld import LanWorld, remove
@@ -238,12 +239,30 @@ def test_foreign() -> None:
     assert plan(wanted, SeenLan(bound=True, foreign="somebody's")) == ()
 
 
+def test_unfinished_last() -> None:
+    """What an unfinished interface needs comes after all else: if it fails, other ports have what they need."""
+
+    async def main() -> None:
+        world = _world()
+        kernel = FakeLanKernel(world)
+        first, second = (_port(name, "V", pod, (), False) for name, pod in zip("ab", PODS, strict=True))
+        wanted = DesiredLan(uid="u-1", ns="blue", bridge="br0", vxlan="vx0", ports=(first,), built=True)
+        await _bring(kernel, wanted)
+        links = world.names["blue"].links
+        links[first.name] = replace(links[first.name], unfinished=True)
+        wanted = replace(wanted, ports=(first, second))
+        steps = plan(wanted, await kernel.observe(wanted))
+        assert [type(step) for step in steps] == [MakeVeth, RepairPod]
+
+    asyncio.run(main())
+
+
 @pytest.mark.parametrize(
     "addresses", [(), ("192.0.2.7/24",), ("2001:db8::7/64",)], ids=["none", "IPv4", "IPv6"]
 )
 @pytest.mark.parametrize("unfinished", [True, False], ids=["died", "set down"])
 def test_unfinished_interface(addresses: tuple[str, ...], unfinished: bool) -> None:
-    """An interface whose maker died before it was up is made again; what a pod has done to its own stays."""
+    """An interface whose maker died before it was up is finished; what a pod has done to its own stays."""
 
     async def main() -> None:
         world = _world()

@@ -1,8 +1,8 @@
 """From what the kernel has of a LAN to what it should have: only the difference, in an order that is safe to stop
 anywhere.
 
-A pod's interface that the pod sets down stays down. So a port is marked as unfinished until all is done to its far end:
-one that an agent left behind at its death is made again.
+A pod's interface that the pod sets down stays down. So a port is marked as unfinished until all is done to its far end,
+and what an agent left behind at its death is finished. That comes last: a route that IPAM gave may be none that can be.
 
 The namespace is sealed before anything is in it, and has its packet filter before a port needs that. A port is a port
 from the moment on that it is there. What is wrong is deleted before it is made again. A link whose far end is lost is
@@ -47,12 +47,11 @@ from lanloom.features.lan.rules.optionsteps import (
     SetStormFilter,
 )
 from lanloom.features.lan.rules.portsteps import (
-    AddressPod,
     LimitPodMtu,
     MakePair,
     MakeTap,
     MakeVeth,
-    SetPodUp,
+    RepairPod,
 )
 from lanloom.node.links import KernelLink
 from lanloom.node.ownership import is_marked_for
@@ -71,7 +70,7 @@ def plan(wanted: DesiredLan, seen: SeenLan) -> tuple[LanStep, ...]:
         links = tuple(sorted(name for name, link in seen.links.items() if link.kind))
         return (RemoveNamespace(ns=wanted.ns, links=links),)
     steps = tuple(_steps(wanted, seen))
-    return (*steps, *static_entry_steps(wanted, seen, steps))
+    return (*steps, *static_entry_steps(wanted, seen, steps), *_finish(wanted, seen, steps))
 
 
 def _steps(wanted: DesiredLan, seen: SeenLan) -> Iterator[LanStep]:
@@ -262,8 +261,7 @@ def _veth(
     wanted: DesiredLan, port: DesiredPort, seen: SeenLan, links: dict[str, KernelLink], bridge: int
 ) -> Iterator[LanStep]:
     found, end = links.get(port.name), seen.ends.get(port.name)
-    lost = port.name in seen.ends and end is None
-    if found is not None and not found.unfinished and not lost:
+    if found is not None and not (port.name in seen.ends and end is None):
         yield from _kept(wanted, found, bridge, port.flags)
         yield from _limited(wanted, port, end)
         return
@@ -291,28 +289,35 @@ def _far_mtu(wanted: DesiredLan, port: DesiredPort) -> int:
 
 
 def _limited(wanted: DesiredLan, port: DesiredPort, end: PodLink | None) -> Iterator[LanStep]:
-    if end is None:
-        return
-    if _lacks_addresses(port, end):
-        yield AddressPod(
-            ns=wanted.ns,
-            port=port.name,
-            netns=port.netns,
-            interface=port.interface,
-            index=end.index,
-            addresses=port.addresses,
-            routes=port.routes,
-            mtu=wanted.mtu,
-        )
-    elif port.fresh and not end.up:
-        yield SetPodUp(ns=wanted.ns, port=port.name, netns=port.netns, index=end.index, mtu=wanted.mtu)
-    if end.mtu > (mtu := _far_mtu(wanted, port)):
+    if end is not None and end.mtu > (mtu := _far_mtu(wanted, port)):
         yield LimitPodMtu(ns=wanted.ns, port=port.name, netns=port.netns, index=end.index, mtu=mtu)
 
 
+def _finish(wanted: DesiredLan, seen: SeenLan, before: Sequence[LanStep]) -> Iterator[LanStep]:
+    """Yield the steps for interfaces that are there, after those `before`, by which some are made again."""
+    made = {step.port for step in before if isinstance(step, MakePair | MakeVeth)}
+    for port in wanted.ports:
+        near, end = seen.links.get(port.name), seen.ends.get(port.name)
+        if near is None or end is None or port.name in made:
+            continue
+        lacks = port.fresh and (not end.up or _lacks_addresses(port, end))
+        if near.unfinished or lacks:
+            veth = port.mode == "veth"
+            yield RepairPod(
+                ns=wanted.ns,
+                port=port.name,
+                netns=port.netns,
+                interface=port.interface,
+                index=end.index,
+                addresses=port.addresses if veth else (),
+                routes=port.routes if veth else (),
+                bridged=port.bridged and veth,
+                mtu=wanted.mtu,
+            )
+
+
 def _lacks_addresses(port: DesiredPort, end: PodLink) -> bool:
-    """Return whether an interface that is being attached lacks something; later, its addresses are the pod's."""
-    if not port.fresh or port.mode != "veth" or not port.addresses:
+    if port.mode != "veth" or not port.addresses:
         return False
     return not end.addresses.issuperset(port.addresses) or not end.destinations.issuperset(
         route.dst for route in port.routes

@@ -118,40 +118,33 @@ class MakeVeth(PortStep, frozen=True, kw_only=True):
         return _addressing_remedy(code) or LanStep.remedy(self, code)
 
 
-class AddressPod(PortStep, frozen=True, kw_only=True):
-    """The pod's interface of that index with its addresses and routes, up: who was to do it died before."""
+class RepairPod(PortStep, frozen=True, kw_only=True):
+    """All that the pod's interface of that index should have, and up; its port is finished then.
+
+    Who was to do it died before, or failed.
+    """
 
     netns: str
     interface: str
     index: int
-    addresses: tuple[str, ...]
+    addresses: tuple[str, ...] = ()
     routes: tuple[PodRoute, ...] = ()
+    bridged: bool = False
 
     @property
     def title(self) -> str:
         """The title of the step."""
-        return f"can't give {self.interface} in the pod's namespace {self.netns} its addresses"
+        return f"can't set up {self.interface} in the pod's namespace {self.netns} behind {self.port}"
 
     def guard(self, links: Mapping[str, KernelLink]) -> None:
-        """Check that the addresses and routes are ones."""
+        """Check that the port is there, and that the addresses and routes are ones."""
+        check_link(self.title, links, self.port)
         check_name(self.title, self.interface)
         check_addressing(self.title, self.addresses, self.routes)
 
     def remedy(self, code: int) -> str:
         """Implement the base class."""
         return _addressing_remedy(code) or LanStep.remedy(self, code)
-
-
-class SetPodUp(PortStep, frozen=True, kw_only=True):
-    """The pod's interface of that index up: who was to set it up died before."""
-
-    netns: str
-    index: int
-
-    @property
-    def title(self) -> str:
-        """The title of the step."""
-        return f"can't set the pod's interface behind {self.port} up"
 
 
 class LimitPodMtu(PortStep, frozen=True, kw_only=True):

@@ -12,12 +12,11 @@ from lanloom.features.lan.agent.links.writer import LanWriter, apply, learn_join
 from lanloom.features.lan.rules.linksteps import FORWARD_ALL
 from lanloom.features.lan.rules.options import UNFLAGGED
 from lanloom.features.lan.rules.portsteps import (
-    AddressPod,
     LimitPodMtu,
     MakePair,
     MakeTap,
     MakeVeth,
-    SetPodUp,
+    RepairPod,
 )
 from lanloom.node.links import KernelLink
 from lanloom.node.namespaces import Namespace, open_namespace
@@ -80,29 +79,32 @@ def _make_veth(step: MakeVeth, writer: LanWriter) -> None:
             unfinished=True,
         )
         learn_joined(lan, step.port, step.flags)
-        if step.bridged:
-            pod.call(partial(silence, name))
-        if inside:
-            changes.set_master(far, lan.links[step.port].lower, inside)
-            bridgeports.stop_learning(far, lan.links[step.port].lower)
-        _set_up_with_addresses(step, pod, far, lan.links[step.port].lower)
-        changes.finish(lan.sock, lan.links[step.port].index)
+        _finish(step, lan.links[step.port].lower, pod, far)
+    changes.finish(lan.sock, lan.links[step.port].index)
 
 
-def _guest_bridge(sock: socket, step: MakeVeth) -> int:
+@apply.register
+def _repair_pod(step: RepairPod, writer: LanWriter) -> None:
+    lan = writer.lan(step)
+    with open_namespace(step.netns) as pod, pod.socket() as sock:
+        _finish(step, step.index, pod, sock)
+    changes.finish(lan.sock, lan.links[step.port].index)
+
+
+def _guest_bridge(sock: socket, step: MakeVeth | RepairPod) -> int:
     """Return the index of KubeVirt's bridge for the interface, 0 where it is not there yet."""
     found = reader.find(sock, guest_bridge(step.interface))
     return found.index if found is not None and found.kind == "bridge" else 0
 
 
-@apply.register
-def _address_pod(step: AddressPod, writer: LanWriter) -> None:
-    with open_namespace(step.netns) as pod, pod.socket() as sock:
-        _set_up_with_addresses(step, pod, sock, step.index)
-
-
-def _set_up_with_addresses(step: MakeVeth | AddressPod, pod: Namespace, sock: socket, index: int) -> None:
-    """Add the addresses before the interface is set up: the kernel announces them to the LAN then."""
+def _finish(step: MakeVeth | RepairPod, index: int, pod: Namespace, sock: socket) -> None:
+    """Set a pod's interface up. Its addresses are added before: the kernel announces them to the LAN then."""
+    if step.bridged:
+        name = reader.link(sock, index=index).name
+        pod.call(partial(silence, name))
+        if name == bridged_name(step.interface) and (inside := _guest_bridge(sock, step)):
+            changes.set_master(sock, index, inside)
+            bridgeports.stop_learning(sock, index)
     if step.addresses:
         pod.call(partial(_prepare, step.interface, any(":" in each for each in step.addresses)))
     for address in step.addresses:
@@ -130,12 +132,6 @@ def _prepare(interface: str, six: bool) -> None:
     for name, value in settings.items():
         with suppress(FileNotFoundError):
             (Path("/proc/sys/net") / name.format(interface)).write_bytes(value)
-
-
-@apply.register
-def _set_pod_up(step: SetPodUp, writer: LanWriter) -> None:
-    with open_namespace(step.netns) as pod, pod.socket() as sock:
-        changes.set_up(sock, step.index)
 
 
 @apply.register
