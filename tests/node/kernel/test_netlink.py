@@ -152,7 +152,7 @@ async def test_subnets_of_a_link(links: NetlinkLinks) -> None:
     batch("ip", "bare", ONLINK)
     found = (await links.dump()).links
     assert found["eth1"].onlink == ("fd00:2::/64", "fd00:3::/64", "10.0.0.0/24")
-    assert found["eth2"].onlink == ()
+    assert found["eth2"].onlink == ("fd00:5::/64",)
     assert not found["eth1"].routes
 
 

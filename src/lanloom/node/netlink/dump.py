@@ -125,10 +125,9 @@ def read_state(sock: socket.socket) -> LinkState:
     for index, known in usable_ipv6_addresses(sock).items():
         if (name := names.get(index)) is None:
             continue
-        given = tuple(address for address, flags in known.items() if not flags & IFA_F_PERMANENT)
-        is_vlan, leased = links[name].kind == "vlan", any(each.endswith("/128") for each in given)
-        found6 = routes6(sock, index) if is_vlan or leased else frozenset[Route]()
-        links[name] = replace(links[name], onlink=_onlink(known, found6 if leased else ()))
+        is_vlan, single6 = links[name].kind == "vlan", any(map(_is_single6, known))
+        found6 = routes6(sock, index) if is_vlan or single6 else frozenset[Route]()
+        links[name] = replace(links[name], onlink=_onlink(known, found6 if single6 else ()))
         if is_vlan:
             waiting = tuple(address for address, flags in known.items() if flags & IFA_F_TENTATIVE)
             links[name] = replace(links[name], addresses6=tuple(known), tentative6=waiting, routes=found6)
@@ -160,6 +159,11 @@ def read_state(sock: socket.socket) -> LinkState:
 def _is_single(link: Link) -> bool:
     """Return whether a link has IPv4 addresses of no subnet alone."""
     return bool(link.addresses) and all(each.endswith("/32") for each in link.addresses)
+
+
+def _is_single6(cidr: str) -> bool:
+    """Return whether an IPv6 address is of no subnet: a lease of DHCPv6, which may be for good, or that of a cloud."""
+    return cidr.endswith("/128") and not IPv6Interface(cidr).is_loopback
 
 
 def _onlink(cidrs: Iterable[str], routes: Iterable[Route]) -> tuple[str, ...]:

@@ -13,7 +13,7 @@ from lanloom.api import names
 from lanloom.api.clusternetworknode import Management
 from lanloom.features.vlan.rules.desired.foreign import uplink_port
 from lanloom.features.vlan.rules.desired.network import NodeNetwork
-from lanloom.features.vlan.rules.desired.owned import Added, recorded
+from lanloom.features.vlan.rules.desired.owned import Added, named_links, recorded
 from lanloom.features.vlan.rules.desired.plan import carried_networks, plan
 from lanloom.features.vlan.rules.desired.reserved import management
 from lanloom.features.vlan.rules.report.status import node_status
@@ -111,7 +111,7 @@ def test_the_management_network_is_what_the_default_route_or_the_bridge_tells(
 
     A virtual address (/32) is not the node's own where there is another one.
     """
-    found = management(observed, files)
+    found = management(observed, named_links(files, {}))
     assert (found and (found.interface, found.vlan_id, found.cidr)) == expected
 
 
@@ -145,6 +145,10 @@ SIX = Link(
             Management(interface="eth5", cidr="192.168.0.5/24", subnets6=("fd00:5::/64", "fd00:6::/56")),
         ),
         (
+            links(BRIDGE, EVERYTHING.links["mgmt-br.2014"], SIX, routed=frozenset({SIX.name})),
+            Management(vlan_id=2021, interface=SIX.name, subnets6=("fd00:21::/64",)),
+        ),
+        (
             links(replace(BRIDGE, onlink=("fd00:7::/64",))),
             Management(interface="mgmt-br", subnets6=("fd00:7::/64",)),
         ),
@@ -161,6 +165,14 @@ SIX = Link(
 def test_the_management_network_of_ipv6(observed: LinkState, expected: Management) -> None:
     """Its subnets of IPv6 are known, also of a link that has IPv6 alone if no link with IPv4 is it."""
     assert management(observed) == expected
+
+
+def test_a_sub_interface_that_outlives_its_profile() -> None:
+    """It is never the management network, also on a node where no other link has IPv4: the record names it."""
+    observed = links(BRIDGE, EVERYTHING.links["mgmt-br.2014"], SIX)
+    record = {"mgmt": Added(links={2014: EVERYTHING.links["mgmt-br.2014"].index})}
+    found = management(observed, named_links((), record))
+    assert found == Management(vlan_id=2021, interface=SIX.name, subnets6=("fd00:21::/64",))
 
 
 def test_the_management_vlan_of_a_node_with_ipv6_alone() -> None:
@@ -349,7 +361,9 @@ def test_the_report_tells_the_management_network() -> None:
     """The status of mgmt has its bridge, its uplink port, and the management network as observed."""
     ground = Ground()
     ground.reach(one(DHCP))
-    status = node_status(NODE, one(DHCP)[0], (), ground.kernel.state(), {}, (), 0.0)
+    state = ground.kernel.state()
+    own = management(state, named_links(ground.files, ground.added))
+    status = node_status(NODE, one(DHCP)[0], (), state, {}, (), 0.0, own=own)
     assert (status.bridge, status.uplink, status.vlan_ids) == ("mgmt-br", "mgmt-bo", "1,2014,2021")
     assert status.management == Management(vlan_id=2021, interface="mgmt-br.2021", cidr="10.115.252.135/23")
 
@@ -358,7 +372,7 @@ def test_mgmt_is_reported_where_it_carries_nothing() -> None:
     """The cluster network alone, without any VM network, makes a report with the management network in it."""
     (network,) = one()
     state = host().kernel.state()
-    status = node_status(NODE, network, (), state, {}, (), 0.0)
+    status = node_status(NODE, network, (), state, {}, (), 0.0, own=management(state))
     assert [(item.type, item.status) for item in status.conditions] == [
         ("ready", "True"),
         ("L3Ready", "True"),

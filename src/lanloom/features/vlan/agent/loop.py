@@ -35,7 +35,7 @@ from lanloom.features.vlan.agent.rollback.revisions import Desired, NetworkRevis
 from lanloom.features.vlan.informers import AgentInformers, nad_key
 from lanloom.features.vlan.mode import HarvesterDetector
 from lanloom.features.vlan.rules.desired.node import node_networks
-from lanloom.features.vlan.rules.desired.owned import Added
+from lanloom.features.vlan.rules.desired.owned import Added, named_links
 from lanloom.features.vlan.rules.desired.plan import Drift, Plan, built, carried_networks, plan, settleable
 from lanloom.features.vlan.rules.desired.reserved import management
 from lanloom.features.vlan.rules.report.status import RESYNC_SECONDS
@@ -61,7 +61,7 @@ class DesiredState:
         self._cluster = cluster
         self._detector = detector
         self._informers = informers
-        self._cached: tuple[frozenset[str], Management | None, Desired] | None = None
+        self._cached: tuple[tuple[frozenset[str], Management | None], Desired] | None = None
         informers.cluster_networks.on_change(self._forget)
         informers.configs.on_change(self._forget)
         informers.nads.on_change(self._forget, changed(nad_key))
@@ -69,10 +69,11 @@ class DesiredState:
 
     def get(self, observed: LinkState, files: Mapping[str, bytes], added: Mapping[str, Added]) -> Desired:
         """Return the present desired state of a node with this observed state."""
-        carried, own = carried_networks(observed, files, added), management(observed, files)
-        if self._cached is None or self._cached[:2] != (carried, own):
-            self._cached = (carried, own, self._compute(carried, own))
-        return self._cached[2]
+        own = management(observed, named_links(files, added))
+        host = carried_networks(observed, files, added), own
+        if self._cached is None or self._cached[0] != host:
+            self._cached = (host, self._compute(*host))
+        return self._cached[1]
 
     def nad(self, title: str) -> ObjectReference | None:
         """Return the reference to a network (`namespace/name`) for an Event, if it is known."""
@@ -294,13 +295,14 @@ class VlanAgent:
         networks = tuple(item.network for item in decision.revisions)
         self._activator.uplink_built(built(networks, step))
         interfaces = settleable(networks, problems)
-        own = management(observed, (*files, *(item.file for item in interfaces)))
+        named = named_links((*files, *(item.file for item in interfaces)), self._bridge_record.added)
+        own = management(observed, named)
         connections = await self._activator.settle(interfaces, observed, own)
         await self._restore(self._activator.take_steps())
         problems = merged(problems, self._activator.conflicts(networks))
         drift += self._repairs.requested(decision.revisions, self._activator.take_requested())
         self._record_repairs(item for item in drift if item.cluster_network not in failures)
-        snapshot = HostSnapshot(observed, connections, self._now())
+        snapshot = HostSnapshot(observed, connections, own, self._now())
         reports = node_reports(self._host.name, decision.selections, problems, snapshot, self._previous)
         self._conclude(reports, at_rest=step.empty and decision.plan.empty)
         again = FAILED_SECONDS if failures else RESYNC_SECONDS

@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 
 from msgspec import Struct
 
-from lanloom.api.clusternetworknode import ClusterNetworkNodeStatus, VlanInterface
+from lanloom.api.clusternetworknode import ClusterNetworkNodeStatus, Management, VlanInterface
 from lanloom.api.core import EventDraft, ObjectReference
 from lanloom.api.meta import Condition
 from lanloom.features.vlan.agent.apply import Problems
@@ -29,10 +29,14 @@ from lanloom.node.ports import Connection, LinkState
 
 
 class HostSnapshot(Struct, frozen=True):
-    """The observed host. `connections` is None without NetworkManager; `now` is in seconds since the epoch."""
+    """The observed host. `connections` is None without NetworkManager; `now` is in seconds since the epoch.
+
+    `management` is its management network.
+    """
 
     observed: LinkState
     connections: Mapping[str, Connection] | None
+    management: Management | None
     now: float
 
 
@@ -95,6 +99,7 @@ def _status(
         revision=selection.carried.id,
         uplink_hash=selection.present.network.uplink_hash,
         withheld=withheld,
+        own=snapshot.management,
     )
 
 

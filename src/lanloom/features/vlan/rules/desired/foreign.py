@@ -38,13 +38,11 @@ def uplink_port(observed: LinkState, cluster_network: str) -> Link | None:
     return found[0] if len(found) == 1 else None
 
 
-def problems_of(
-    network: NodeNetwork, observed: LinkState, files: Iterable[str], named: Named
-) -> tuple[Problem, ...]:
+def problems_of(network: NodeNetwork, observed: LinkState, named: Named) -> tuple[Problem, ...]:
     """Return the problems that forbid adding VLANs to links of others (`keep`), or one VLAN (`vid`)."""
     if missing := _missing(network, observed):
         return (Problem(vid=0, network=network.bridge, reason="UplinkMissing", message=missing, keep=True),)
-    reserved = _management_ids(network.cluster_network, observed, files)
+    reserved = _management_ids(network.cluster_network, observed, named)
     managed = [item for item in network.interfaces if item.vid in reserved]
     foreign = foreign_interfaces(network, observed, named)
     return (
@@ -83,7 +81,7 @@ def foreign_steps(
     bridge, port = observed.links.get(names.bridge_name(cluster_network)), None
     if bridge is None:
         return (), NOTHING
-    reserved = _management_ids(cluster_network, observed, files)
+    reserved = _management_ids(cluster_network, observed, named)
     protected = vlan_ids((1, *reserved))
     kept = kept_ids(network) if network is not None else frozenset[int]()
     kept = None if kept is None else kept.union(reserved)
@@ -123,10 +121,10 @@ def _profile_ids(cluster_network: str, files: Iterable[str]) -> Iterable[int]:
     return (owner[1] for owner in owners if owner is not None and owner[0] == cluster_network)
 
 
-def _management_ids(cluster_network: str, observed: LinkState, files: Iterable[str]) -> tuple[int, ...]:
+def _management_ids(cluster_network: str, observed: LinkState, named: Named) -> tuple[int, ...]:
     if cluster_network != names.MGMT:
         return ()
-    present = management(observed, files)
+    present = management(observed, named)
     return (present.vlan_id,) if present is not None and present.vlan_id else ()
 
 

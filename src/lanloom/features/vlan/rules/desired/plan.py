@@ -99,7 +99,7 @@ def plan(
     problems = {}
     for network in wanted:
         name = network.cluster_network
-        found = _problems_of(network, observed, files, named)
+        found = _problems_of(network, observed, named)
         if found:
             problems[name] = found
         if not (network.foreign or blocked(found)):
@@ -162,11 +162,9 @@ def _recorded(
     return groups, record
 
 
-def _problems_of(
-    network: NodeNetwork, observed: LinkState, files: Mapping[str, bytes], named: Named
-) -> tuple[Problem, ...]:
+def _problems_of(network: NodeNetwork, observed: LinkState, named: Named) -> tuple[Problem, ...]:
     if network.foreign:
-        return foreign.problems_of(network, observed, files, named)
+        return foreign.problems_of(network, observed, named)
     return uplink.problems_of(network, observed, named)
 
 

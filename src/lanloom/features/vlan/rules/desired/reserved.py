@@ -15,6 +15,7 @@ from ipaddress import (
     ip_interface,
     ip_network,
 )
+from itertools import chain
 
 from msgspec import Struct
 
@@ -25,7 +26,7 @@ from lanloom.api.dualstack import subnet6_of
 from lanloom.api.l3 import L3
 from lanloom.api.names import MGMT_BRIDGE
 from lanloom.api.routing import subnet_of
-from lanloom.features.vlan.rules.desired.names import interface_name, parse_profile_file
+from lanloom.node.ownership import UNNAMED, Named, is_ours
 from lanloom.node.ports import Link, LinkState
 
 Subnet = IPv4Network | IPv6Network
@@ -181,19 +182,19 @@ def _address(text: str) -> IPv4Address | IPv6Address | None:
         return None
 
 
-def management(observed: LinkState, files: Iterable[str] = ()) -> Management | None:
+def management(observed: LinkState, named: Named = UNNAMED) -> Management | None:
     """Return the node's management network.
 
     It is the link of the default route, else what has an address on the bridge `mgmt-br`. A link with IPv6 alone is it
-    only where none with IPv4 is. `files` are the names of Lanloom's profiles, whose sub-interfaces are never it. None
-    where nothing tells.
+    where none with IPv4 is, or where the only default route goes out of it and it is on that bridge: on a node of IPv6,
+    other links of the bridge can have IPv4. It is never a sub-interface that profiles and records of Lanloom's name:
+    one stays for a moment after its profile. None where nothing tells.
     """
-    ours = {interface_name(*owner) for name in files if (owner := parse_profile_file(name)) is not None}
-    others = sorted(
-        (link for link in observed.links.values() if link.name not in ours), key=lambda link: link.index
-    )
-    link = _management_link([item for item in others if item.addresses], observed)
-    link = link or _management_link([item for item in others if item.addresses6 or item.onlink], observed)
+    found = (link for link in observed.links.values() if link.kind != "vlan" or not is_ours(link, named))
+    others = sorted(found, key=lambda link: link.index)
+    four = _candidates([item for item in others if item.addresses], observed)
+    six = _candidates([item for item in others if item.addresses6 or item.onlink], observed)
+    link = next(chain(four[0], six[0], four[1], six[1]), None)
     if link is None:
         return None
     return Management(
@@ -201,11 +202,11 @@ def management(observed: LinkState, files: Iterable[str] = ()) -> Management | N
     )
 
 
-def _management_link(addressed: Sequence[Link], observed: LinkState) -> Link | None:
+def _candidates(addressed: Sequence[Link], observed: LinkState) -> tuple[list[Link], list[Link]]:
+    """Return which of these links have the default route and are on the bridge, and which are either, in order."""
     on_bridge = [link for link in addressed if MGMT_BRIDGE in (link.name, link.parent)]
     routed = [link for link in addressed if link.name in observed.default_route_links]
-    candidates = [link for link in on_bridge if link in routed] or on_bridge or routed
-    return candidates[0] if candidates else None
+    return [link for link in on_bridge if link in routed], on_bridge + routed
 
 
 def _own_cidr(link: Link) -> str:

@@ -8,7 +8,7 @@ from ipaddress import IPv4Interface
 
 from msgspec.structs import replace
 
-from lanloom.api.clusternetworknode import ClusterNetworkNodeStatus, VlanInterface
+from lanloom.api.clusternetworknode import ClusterNetworkNodeStatus, Management, VlanInterface
 from lanloom.api.harvester import LocalArea, VlanStatusFields
 from lanloom.api.meta import Condition
 from lanloom.api.names import MGMT
@@ -21,7 +21,6 @@ from lanloom.features.vlan.rules.desired.network import (
     Problem,
     blocked,
 )
-from lanloom.features.vlan.rules.desired.reserved import management
 from lanloom.features.vlan.rules.report.interfaces import failed, interface_report, unbuilt
 from lanloom.kube.conditions import Finding, find, is_true, with_finding
 from lanloom.node.ports import Connection, Link, LinkState
@@ -64,15 +63,15 @@ def node_status(
     revision: str = "",
     uplink_hash: str = "",
     withheld: Problem | None = None,
+    own: Management | None = None,
 ) -> ClusterNetworkNodeStatus:
     """Return the status of one cluster network on the node, in the form that it carries.
 
     `connections` is None where NetworkManager can't be reached. `previous` are the conditions reported last, whose
     transition times stay where nothing changed. `now` in seconds since the epoch. `revision` is that of the
     configuration which the form comes from; `withheld` says why it is not the present one (Held or RolledBack), and
-    `uplink_hash` is that of the present one.
+    `uplink_hash` is that of the present one. `own` is the node's management network.
     """
-    own = management(observed, (item.file for item in network.interfaces))
     unsorted = [
         _reachable(_interface_report(item, problems, connections, observed, now), network, observed)
         for item in network.interfaces
