@@ -7,6 +7,7 @@ from collections.abc import AsyncGenerator, Mapping
 import pytest
 from msgspec.structs import replace
 
+from lanloom.api.subnets import IPV6_MTU_MIN
 from lanloom.features.vlan.agent.activation import RETRY_SECONDS, Activator
 from lanloom.features.vlan.rules.desired.network import Interface
 from lanloom.node.errors import NetworkManagerError
@@ -17,6 +18,7 @@ from lanloom.node.ports import (
     LinkState,
 )
 from tests.features.vlan.agent.rollback.test_revisions import NEW, OLD
+from tests.features.vlan.rules.test_holds import FAILED, SIX
 from tests.harness.virtual import run
 
 MINUTES = 10
@@ -61,6 +63,19 @@ class Stubborn:
         """None come."""
         await asyncio.Event().wait()
         yield
+
+
+class Recovering(Stubborn):
+    """A NetworkManager whose profile failed, and begins again when it is asked to."""
+
+    def __init__(self, reason: str) -> None:
+        super().__init__("failed", applied=True, device="")
+        self._state = replace(self._state, reason=reason)
+
+    async def activate(self, uuid: str) -> None:
+        """Counted; the failure is forgotten."""
+        await super().activate(uuid)
+        self._state = replace(self._state, phase="activating", reason="")
 
 
 def _asked(manager: Stubborn, *interfaces: Interface) -> Counter[str]:
@@ -168,3 +183,20 @@ class Refusing(Stubborn):
     async def reapply(self, uuid: str, *, restore: bool = False) -> None:
         """Counted."""
         self.calls["reapply"] += 1
+
+
+def test_a_failure_of_a_bridge_that_was_too_small() -> None:
+    """When the MTU grows to the minimum of IPv6, the profile is tried at once, and no other host is blamed."""
+    manager = Recovering(FAILED)
+    bridge = Link(name="cluster-1-br", index=1, kind="bridge", mtu=IPV6_MTU_MIN - 1)
+    small, grown = (LinkState({bridge.name: replace(bridge, mtu=bridge.mtu + more)}) for more in (0, 1))
+
+    async def main() -> None:
+        activator = Activator(manager)
+        await activator.settle((SIX,), small)
+        found = await activator.settle((SIX,), grown)
+        assert found is not None and found[SIX.uuid].reason == ""
+        assert not activator.conflicts((replace(OLD.network, interfaces=(SIX,)),))
+
+    run(main())
+    assert manager.calls == {"activate": 1}

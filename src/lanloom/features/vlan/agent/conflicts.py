@@ -20,6 +20,7 @@ from lanloom.features.vlan.rules.desired.holds import (
     problem,
     tried,
 )
+from lanloom.features.vlan.rules.desired.madeaddress import too_small
 from lanloom.features.vlan.rules.desired.network import Interface, Problem
 from lanloom.node.errors import NetworkManagerError, NetworkManagerMissing
 from lanloom.node.ports import Connection, LinkState, NetworkManager
@@ -37,7 +38,7 @@ class AddressConflicts:
         self._manager = manager
         self._now = now
         self._holds: dict[str, Hold] = {}
-        self._contents: dict[str, bytes] = {}
+        self._tried: dict[str, tuple[bytes, bool]] = {}
         self._released: Set[str] = frozenset()
 
     async def drop(
@@ -49,16 +50,17 @@ class AddressConflicts:
     ) -> bool:
         """Take down what has a conflict, with the management network `own` or another host; whether anything had one.
 
-        A failure that is there when a content is seen first may be one of the content before: it is released.
-        Raises NetworkManagerMissing.
+        A failure that is there when a content is seen first may be one of the content before: it is released. So is one
+        of a profile whose IPv6 address the bridge was too small for until now. Raises NetworkManagerMissing.
         """
         items = tuple(interfaces)
         found = {item.uuid: address_conflict(item, connections[item.uuid], observed, own) for item in items}
-        fresh = {item.uuid for item in items if self._contents.get(item.uuid) != item.content}
+        now = {item.uuid: (item.content, too_small(item, observed) is None) for item in items}
+        fresh = {uuid for uuid, each in now.items() if self._tried.get(uuid) != each}
         failed = {uuid for uuid in fresh if (each := found[uuid]) and each.reason == DUPLICATE_ADDRESS}
         inactive = {uuid for uuid in fresh if connections[uuid].phase in ("inactive", "failed")}
         self._released = failed | (inactive & self._holds.keys())
-        self._contents = {item.uuid: item.content for item in items}
+        self._tried = now
         self._holds = {
             item.uuid: known
             for item in items
