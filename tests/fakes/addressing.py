@@ -5,6 +5,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Literal
 
+from lanloom.api.subnets import IPV6_MTU_MIN
 from lanloom.node.ports import Lease
 from tests.fakes.connection import VlanProfile
 from tests.fakes.kernel import FakeKernel
@@ -181,7 +182,7 @@ class Addressing:
         return max(profile.dad_timeout, DAD6_SECONDS if profile.address6 else 0)
 
     def _set_static(self, active: Activation) -> None:
-        if self._has_duplicate(active.profile):
+        if self._has_duplicate(active.profile) or not self._can_have(active.profile):
             self._failed(active)
         else:
             self._succeeded(active, active.profile.address)
@@ -190,6 +191,11 @@ class Addressing:
         looked_for = [profile.address] if profile.dad_timeout else []
         looked_for += [profile.address6] if profile.address6 else []
         return self._reachable(profile) and any(self._is_duplicate(profile, each) for each in looked_for)
+
+    def _can_have(self, profile: VlanProfile) -> bool:
+        """Whether the kernel takes the profile's IPv6 address, if it has one."""
+        small = self._kernel.links[profile.parent].mtu < IPV6_MTU_MIN
+        return not profile.address6 or not (small or self._kernel.lack6 == "all")
 
     def _reachable(self, profile: VlanProfile) -> bool:
         return self._kernel.carries(profile.parent, profile.vlan_id)

@@ -154,6 +154,25 @@ async def test_a_link_without_ipv6(quiet: Quiet) -> None:
 
 
 @on_a_quiet_cluster
+async def test_a_kernel_without_ipv6(quiet: Quiet) -> None:
+    """A node whose kernel has no IPv6 says so, blames no other host, and has its address of IPv4 all the same."""
+    await quiet.uplink()
+    for host in quiet.sim.hosts.values():
+        host.kernel.lack6 = "all"
+    await quiet.admin.create(NADS, body(BOTH, gateway="192.168.1.1,fd00:1::1"), "default")
+    found = await quiet.reported("KernelUnsupported")
+    assert (found.address, found.address6) == (STATIC["node1"], "")
+    assert "ipv6.disable=1" in found.message
+    await asyncio.sleep(600)
+    assert (await quiet.report()).interfaces == (found,)
+    assert not await quiet.events("DriftRepaired")
+    assert not await quiet.events("DuplicateAddress")
+    annotations = {names.NODE_IP_MAP: json.dumps(STATIC), names.GATEWAY: "192.168.1.1"}
+    await quiet.admin.patch(NADS, "vlan2012", {"metadata": {"annotations": annotations}}, "default")
+    await quiet.rest()
+
+
+@on_a_quiet_cluster
 async def test_a_kernel_without_routing_tables_of_ipv6(quiet: Quiet) -> None:
     """A node whose kernel can't have an IPv6 gateway next to another says so, and activates nothing again."""
     await quiet.uplink()

@@ -9,10 +9,11 @@ from msgspec.structs import replace
 from lanloom.api.l3 import Mode6, Routing
 from lanloom.api.l3 import Route as ConfiguredRoute
 from lanloom.features.vlan.rules.desired.activation import Action, actions, missing_part
-from lanloom.features.vlan.rules.desired.kernel import lack_of_ipv6
+from lanloom.features.vlan.rules.desired.kernel import fitted, lack_of_ipv6
 from lanloom.features.vlan.rules.desired.network import Interface
-from lanloom.features.vlan.rules.desired.profile import Profile, render, routing_rules, routing_rules6
+from lanloom.features.vlan.rules.desired.profile import Profile, read, render, routing_rules, routing_rules6
 from lanloom.node.ports import LOCAL_TABLE, MAIN_TABLE, Connection, Lease, Link, LinkState, Route, Rule
+from tests.features.vlan.agent.rollback.test_revisions import OLD
 
 UUID = "2c41a89b-f183-5aa8-9d7b-2212089be4fa"
 LINK = "clust-4afb.2012"
@@ -244,15 +245,25 @@ def test_a_kernel_without_routing_tables_of_ipv6(mode6: Mode6) -> None:
 
 
 def test_an_activation_that_can_not_help() -> None:
-    """Where IPv6 is disabled or missing, a profile with a static address of it is activated once."""
+    """Where IPv6 is disabled, a profile with a static address of it is activated once."""
     disabled = host().change(ipv6=False, addresses6=())
     (action,) = disabled.actions()
     assert (action.verb, action.once) == ("activate", True)
     failed = host()._replace(connection=Connection(uuid=UUID, phase="failed"))
     assert [(action.verb, action.once) for action in failed.actions()] == [("activate", False)]
-    without = failed._replace(state=replace(failed.state, lack6="all"))
-    assert [(action.verb, action.once) for action in without.actions()] == [("activate", True)]
-    assert "ipv6.disable=1" in lack_of_ipv6(without.item, None, without.state)
-    four = without.item
-    content = render(replace(profile(routing=Routing()), address6=""))
-    assert lack_of_ipv6(replace(four, content=content), None, without.state) == ""
+
+
+def test_a_kernel_without_ipv6() -> None:
+    """Its profiles have no static IPv6, which would take IPv4 down with it; the network still asks for that."""
+    four, made6 = profile(), host("slaac").item
+    network = replace(OLD.network, interfaces=(host().item, made6))
+    assert fitted((network,), "") == fitted((network,), "rules") == (network,)
+    (found,) = fitted((network,), "all")
+    bare, made = found.interfaces
+    kept = replace(four.routing, gateway6="", routes6=(), dns6=())
+    assert read(bare.content) == replace(four, address6="", routing=kept)
+    assert made == made6
+    without = replace(host().state, lack6="all")
+    for item in found.interfaces:
+        assert "ipv6.disable=1" in lack_of_ipv6(item, None, without)
+    assert lack_of_ipv6(replace(bare, lacks6=False), None, without) == ""

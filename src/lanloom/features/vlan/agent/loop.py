@@ -34,6 +34,7 @@ from lanloom.features.vlan.agent.rollback import CommitConfirm, Decision
 from lanloom.features.vlan.agent.rollback.revisions import Desired, NetworkRevision
 from lanloom.features.vlan.informers import AgentInformers, nad_key
 from lanloom.features.vlan.mode import HarvesterDetector
+from lanloom.features.vlan.rules.desired.kernel import fitted
 from lanloom.features.vlan.rules.desired.node import node_networks
 from lanloom.features.vlan.rules.desired.owned import Added, named_links
 from lanloom.features.vlan.rules.desired.plan import Drift, Plan, built, carried_networks, plan, settleable
@@ -45,7 +46,7 @@ from lanloom.kube.events import Recorder, reference
 from lanloom.kube.informer import all_synced, changed
 from lanloom.kube.ports import Client
 from lanloom.node.errors import LinkError
-from lanloom.node.ports import Host, LinkState, LinkStep
+from lanloom.node.ports import Host, Lack6, LinkState, LinkStep
 from lanloom.node.watch import follow
 
 log = structlog.get_logger(__name__)
@@ -61,7 +62,7 @@ class DesiredState:
         self._cluster = cluster
         self._detector = detector
         self._informers = informers
-        self._cached: tuple[tuple[frozenset[str], Management | None], Desired] | None = None
+        self._cached: tuple[tuple[frozenset[str], Management | None, Lack6], Desired] | None = None
         informers.cluster_networks.on_change(self._forget)
         informers.configs.on_change(self._forget)
         informers.nads.on_change(self._forget, changed(nad_key))
@@ -70,7 +71,7 @@ class DesiredState:
     def get(self, observed: LinkState, files: Mapping[str, bytes], added: Mapping[str, Added]) -> Desired:
         """Return the present desired state of a node with this observed state."""
         own = management(observed, named_links(files, added))
-        host = carried_networks(observed, files, added), own
+        host = carried_networks(observed, files, added), own, observed.lack6
         if self._cached is None or self._cached[0] != host:
             self._cached = (host, self._compute(*host))
         return self._cached[1]
@@ -84,7 +85,7 @@ class DesiredState:
     def _forget(self, _old: Object | None, _new: Object | None) -> None:
         self._cached = None
 
-    def _compute(self, carried: frozenset[str], own: Management | None) -> Desired:
+    def _compute(self, carried: frozenset[str], own: Management | None, lack6: Lack6) -> Desired:
         stores = self._informers
         networks = {item.metadata.name: item for item in stores.cluster_networks.store.items()}
         wanted = node_networks(
@@ -98,7 +99,8 @@ class DesiredState:
             coexisting=self._detector.coexists(),
         )
         revisions = tuple(
-            NetworkRevision(item, self._revision(networks[item.cluster_network])) for item in wanted
+            NetworkRevision(item, self._revision(networks[item.cluster_network]))
+            for item in fitted(wanted, lack6)
         )
         released = (
             revision.name

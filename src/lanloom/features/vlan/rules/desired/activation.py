@@ -25,7 +25,6 @@ from typing import Literal, NamedTuple
 from msgspec import Struct
 
 from lanloom.api.clusternetworknode import Management
-from lanloom.features.vlan.rules.desired.kernel import is_impossible
 from lanloom.features.vlan.rules.desired.madeaddress import own_address6
 from lanloom.features.vlan.rules.desired.network import Interface, is_down
 from lanloom.features.vlan.rules.desired.profile import (
@@ -105,7 +104,7 @@ def _action(
     if connection.phase in ("inactive", "failed"):
         if before and connection.phase == "inactive" and observed and item.name not in observed.links:
             return Action("activate", item, "link", f"{item.name} was gone")
-        return Action("activate", item, once=is_impossible(item, observed))
+        return Action("activate", item)
     if not connection.applied:
         return Action("reapply" if connection.device == item.name else "activate", item)
     if connection.phase != "active":

@@ -1,21 +1,34 @@
 """What a host lacks for the IPv6 of a profile, which no request to NetworkManager brings.
 
-IPv4 of the same profile works nevertheless, so this is reported and not repaired.
+IPv4 of the same network works nevertheless, so this is reported and not repaired. NetworkManager fails a profile whose
+static IPv6 address the kernel can't have, and its IPv4 as well: where the kernel has no IPv6, the profile has none.
 """
 
-from lanloom.features.vlan.rules.desired.network import Interface
-from lanloom.features.vlan.rules.desired.profile import address6_of, read, subnet6_of
-from lanloom.node.ports import Link, LinkState
+from msgspec.structs import replace
+
+from lanloom.features.vlan.rules.desired.network import Interface, NodeNetwork
+from lanloom.features.vlan.rules.desired.profile import address6_of, read, render, subnet6_of
+from lanloom.node.ports import Lack6, Link, LinkState
 
 
-def is_impossible(item: Interface, observed: LinkState | None) -> bool:
-    """Return whether NetworkManager can't bring a profile up: the kernel has no IPv6, and an address of it is asked."""
-    return observed is not None and observed.lack6 == "all" and bool(address6_of(item.content))
+def fitted(networks: tuple[NodeNetwork, ...], lack6: Lack6) -> tuple[NodeNetwork, ...]:
+    """Return the networks with profiles that NetworkManager can bring up on a kernel that lacks this of IPv6."""
+    if lack6 != "all":
+        return networks
+    return tuple(replace(item, interfaces=tuple(map(_without_ipv6, item.interfaces))) for item in networks)
+
+
+def _without_ipv6(item: Interface) -> Interface:
+    profile = read(item.content)
+    if profile is None or not profile.address6:
+        return item
+    routing = replace(profile.routing, gateway6="", routes6=(), dns6=())
+    return replace(item, content=render(replace(profile, address6="", routing=routing)), lacks6=True)
 
 
 def lack_of_ipv6(item: Interface, link: Link | None, observed: LinkState) -> str:
     """Return what the host lacks for the IPv6 of a profile, with the remedy; empty if nothing."""
-    if not (address6_of(item.content) or subnet6_of(item.content)):
+    if not (item.lacks6 or address6_of(item.content) or subnet6_of(item.content)):
         return ""
     if observed.lack6 == "all":
         return "the kernel has no IPv6; boot it without ipv6.disable=1, or remove IPv6 from the network"

@@ -16,7 +16,8 @@ class Interface(Struct, frozen=True, kw_only=True):
     """A VLAN sub-interface that the node should have. `network` is `namespace/name` of the NAD where it is known.
 
     `table` is the number of its routing table, 0 where it has no gateway. With `pooled`, its static addresses are
-    those that a pool gave.
+    those that a pool gave. With `lacks6`, the network asks for an IPv6 address that the profile does not have, as
+    the kernel can't (`kernel.py`).
     """
 
     vid: int
@@ -29,6 +30,7 @@ class Interface(Struct, frozen=True, kw_only=True):
     content: bytes
     table: int = 0
     pooled: bool = False
+    lacks6: bool = False
 
 
 NOT_WRITTEN = "ProfileNotWritten"
@@ -89,7 +91,7 @@ class NodeNetwork(Struct, frozen=True, kw_only=True):
         """A short hash of everything wanted here: whether a status speaks of the present configuration."""
         wanted = msgspec.to_builtins(replace(self, adopts=False, adopted_vlans=()), builtin_types=(bytes,))
         for item in wanted["interfaces"]:
-            del item["pooled"]  # words alone depend on it
+            del item["pooled"], item["lacks6"]  # words alone depend on them
         return hashlib.sha256(msgspec.msgpack.encode(wanted)).hexdigest()[:16]
 
     @property

@@ -111,8 +111,6 @@ def _assess(item: Interface, connection: Connection, observed: LinkState, now: f
                 "ProfileRejected",
                 f"NetworkManager does not accept the profile {item.file}{detail}",
             )
-        case "failed" if observed.lack6 == "all" and (lack := lack_of_ipv6(item, None, observed)):
-            return Assessment("Failed", KERNEL_UNSUPPORTED, lack)
         case "failed":
             return _failure(item, connection.reason)
         case "active" if connection.applied:
