@@ -8,7 +8,7 @@ from msgspec.structs import replace
 
 from lanloom.api.l3 import Mode6, Routing
 from lanloom.api.l3 import Route as ConfiguredRoute
-from lanloom.features.vlan.rules.desired.activation import Action, actions, missing_part
+from lanloom.features.vlan.rules.desired.activation import Action, actions, missing_part, other_addresses
 from lanloom.features.vlan.rules.desired.kernel import fitted, lack_of_ipv6
 from lanloom.features.vlan.rules.desired.network import Interface
 from lanloom.features.vlan.rules.desired.profile import Profile, read, render, routing_rules, routing_rules6
@@ -251,6 +251,19 @@ def test_an_activation_that_can_not_help() -> None:
     assert (action.verb, action.once) == ("activate", True)
     failed = host()._replace(connection=Connection(uuid=UUID, phase="failed"))
     assert [(action.verb, action.once) for action in failed.actions()] == [("activate", False)]
+
+
+@pytest.mark.parametrize("mode6", OWN6)
+def test_addresses_of_other_programs(mode6: Mode6) -> None:
+    """Those of both IP versions are listed apart from the node's own, also while it waits for its own."""
+    whole, others = host(mode6), ("192.168.1.250/32", "fd00:1::250/128")
+    link = whole.state.links[LINK]
+    shared = whole.change(addresses=(FOUR, others[0]), addresses6=(*link.addresses6, others[1]))
+    waiting = shared.change(tentative6=link.addresses6)
+    for found in (shared, waiting):
+        assert other_addresses(found.item, found.connection, found.state) == others
+    assert other_addresses(whole.item, whole.connection, whole.state) == ()
+    assert other_addresses(whole.item, whole.connection, LinkState({})) == ()
 
 
 def test_a_kernel_without_ipv6() -> None:

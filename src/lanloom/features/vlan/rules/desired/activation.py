@@ -25,7 +25,7 @@ from typing import Literal, NamedTuple
 from msgspec import Struct
 
 from lanloom.api.clusternetworknode import Management
-from lanloom.features.vlan.rules.desired.madeaddress import own_address6
+from lanloom.features.vlan.rules.desired.madeaddress import other_addresses6, own_address6
 from lanloom.features.vlan.rules.desired.network import Interface, is_down
 from lanloom.features.vlan.rules.desired.profile import (
     DHCP_METRIC,
@@ -190,8 +190,11 @@ def own_address(item: Interface, connection: Connection) -> str:
 def other_addresses(item: Interface, connection: Connection, observed: LinkState) -> tuple[str, ...]:
     """Return the addresses that other programs put on the sub-interface, as CIDRs in order."""
     link = observed.links.get(item.name)
+    if link is None:
+        return ()
     own = own_address(item, connection)
-    return tuple(sorted(each for each in (link.addresses if link else ()) if each != own))
+    found = (*(each for each in link.addresses if each != own), *other_addresses6(item, connection, link))
+    return tuple(sorted(found))
 
 
 def missing_part(item: Interface, connection: Connection, observed: LinkState | None) -> MissingPart | None:

@@ -96,6 +96,12 @@ def refused_addresses(item: Interface, connection: Connection, link: Link | None
     return tuple(each for each in _candidates(item, connection, link) if not _is_within(each, subnet))
 
 
+def other_addresses6(item: Interface, connection: Connection, link: Link) -> Iterator[str]:
+    """Yield the IPv6 addresses of a link that come from neither the profile nor a router or DHCPv6 server."""
+    own = {address6_of(item.content), *_candidates(item, connection, link)}
+    yield from (each for each in link.addresses6 if not (each in own or _is_leased(each, connection)))
+
+
 def _candidates(item: Interface, connection: Connection, link: Link | None) -> Iterator[str]:
     """Yield the addresses of a link that come from where the network says."""
     found = link.addresses6 if link is not None else ()
