@@ -89,7 +89,7 @@ def _make_vtep(step: MakeVtep, holder: Holder) -> None:
         for each in other.links.values():
             if each.vtep is not None and each.vtep[:3] == step.vtep[:3]:
                 raise LinkError(f"{step.title}: File exists{step.remedy(17)}")
-    policy = step.vtep.port not in holder.world.unmarking
+    policy = step.vtep.port not in holder.world.unmarking and not step.plain
     if step.marking and not policy:
         raise LinkError(f"{step.title}: Address already in use{step.remedy(98)}")
     space.links[step.name] = KernelLink(

@@ -28,7 +28,8 @@ class KernelLink(Struct, frozen=True, kw_only=True):
     link's group.
 
     Of VXLAN links: `vtep`; `policy` (the mark of a frame goes along); `entry_limit`, how many forwarding entries it has
-    at most, 0 for any number.
+    at most, 0 for any number; one that is `external`, such as those of Open vSwitch and Cilium, takes the frames of all
+    VNIs at its UDP port; `exclusive`: it shares its port with no link of a LAN.
 
     Of bridges: `snooping` (multicast is sent only to those who asked for it); `spanning` (the kernel runs a spanning
     tree); `filtering` by VLAN, with `default_pvid`; `learned_limit`, how many MAC addresses it learns, 0 for any
@@ -57,6 +58,8 @@ class KernelLink(Struct, frozen=True, kw_only=True):
     vtep: Vtep | None = None
     policy: bool = False
     entry_limit: int = 0
+    external: bool = False
+    exclusive: bool = False
     snooping: bool = False
     spanning: bool = False
     filtering: bool = False

@@ -46,7 +46,9 @@ from lanloom.node.netlink.messages import (
     IFLA_MTU,
     IFLA_STATS64,
     IFLA_TARGET_NETNSID,
+    IFLA_VXLAN_COLLECT_METADATA,
     IFLA_VXLAN_GBP,
+    IFLA_VXLAN_GPE,
     IFLA_VXLAN_GROUP,
     IFLA_VXLAN_GROUP6,
     IFLA_VXLAN_ID,
@@ -55,6 +57,9 @@ from lanloom.node.netlink.messages import (
     IFLA_VXLAN_LOCAL,
     IFLA_VXLAN_LOCAL6,
     IFLA_VXLAN_PORT,
+    IFLA_VXLAN_REMCSUM_RX,
+    IFLA_VXLAN_VNIFILTER,
+    IFLA_VXLAN_ZERO_CSUM6_RX,
     LINK,
     NETNSA_FD,
     NETNSA_NSID,
@@ -67,6 +72,7 @@ from lanloom.node.netlink.messages import (
     attributes,
     dump,
     get,
+    nested,
     number,
     text,
     word,
@@ -115,6 +121,13 @@ def links(sock: socket.socket, nsid: int | None = None) -> list[KernelLink]:
     """Return all links of the namespace, or of the one that it knows by a number, which need not be entered for it."""
     wanted = attribute(IFLA_TARGET_NETNSID, SIGNED.pack(nsid)) if nsid is not None else b""
     return [decoded(each) for each in bodies(sock, wanted)]
+
+
+def links_of_kind(sock: socket.socket, kind: str) -> list[KernelLink]:
+    """Return the links of a kind. The kernel picks them out of all links, of which a node may have thousands."""
+    wanted = nested(IFLA_LINKINFO, attribute(IFLA_INFO_KIND, kind.encode()))
+    found = (parse(each) for each in bodies(sock, wanted))
+    return [_decoded(each) for each in found if each.kind == kind]
 
 
 def indices(sock: socket.socket) -> frozenset[int]:
@@ -191,7 +204,10 @@ def _signed(payload: bytes | None, missing: int) -> int:
 
 def decoded(body: bytes) -> KernelLink:
     """Return the link that the body of a message is about."""
-    message = parse(body)
+    return _decoded(parse(body))
+
+
+def _decoded(message: LinkMessage) -> KernelLink:
     found, kind = message.found, message.kind
     data = message.data if kind in ("vxlan", "bridge") else {}
     bridge, vxlan = (data if kind == each else {} for each in ("bridge", "vxlan"))
@@ -213,6 +229,8 @@ def decoded(body: bytes) -> KernelLink:
         vtep=_vtep(data) if kind == "vxlan" else None,
         policy=IFLA_VXLAN_GBP in vxlan,
         entry_limit=number(vxlan.get(IFLA_VXLAN_LIMIT)),
+        external=bool(number(vxlan.get(IFLA_VXLAN_COLLECT_METADATA))),
+        exclusive=_is_exclusive(vxlan),
         snooping=bool(number(bridge.get(IFLA_BR_MCAST_SNOOPING))),
         spanning=bool(number(bridge.get(IFLA_BR_STP_STATE))),
         filtering=bool(number(bridge.get(IFLA_BR_VLAN_FILTERING))),
@@ -226,6 +244,19 @@ def decoded(body: bytes) -> KernelLink:
         isolated=bool(number(port.get(IFLA_BRPORT_ISOLATED))),
         drift=frozenset((*link_drift(kind, data), *port_drift(port, found, message.flags))),
     )
+
+
+_NOT_SHARED = (
+    IFLA_VXLAN_COLLECT_METADATA,
+    IFLA_VXLAN_VNIFILTER,
+    IFLA_VXLAN_ZERO_CSUM6_RX,
+    IFLA_VXLAN_REMCSUM_RX,
+)
+"""How a VXLAN link receives, as numbers: links share a UDP port that receive in one way (`VXLAN_F_RCV_FLAGS`)."""
+
+
+def _is_exclusive(vxlan: Mapping[int, bytes]) -> bool:
+    return IFLA_VXLAN_GPE in vxlan or any(number(vxlan.get(each)) for each in _NOT_SHARED)
 
 
 def _counted(bridge: Mapping[int, bytes], attribute_type: int) -> int | None:

@@ -137,7 +137,7 @@ async def test_somebody_elses_vxlan(tmp_path: Path, isolates: bool) -> None:
         for number, machine in enumerate(made.machines, 1):
             await machine.offers()
             if isolates:
-                with pytest.raises(SpokeError, match="isolated spokes need the extension: give the LAN a"):
+                with pytest.raises(SpokeError, match="which isolated spokes need; recreate the LAN with"):
                     await machine.attach(f"blue-{'ab'[number - 1]}", "p")
             else:
                 await machine.attach(f"blue-{'ab'[number - 1]}", "p", f"172.16.0.{number}/24")

@@ -6,7 +6,7 @@ from hypothesis import strategies as st
 from msgspec.structs import replace
 
 from lanloom.api.core import Node, NodeStatus
-from lanloom.api.lan import LANEntry, LANNode, LANNodeStatus, Replication, UnderlayFamily
+from lanloom.api.lan import LANEntry, LANNode, LANNodeStatus, Replication, SpokeOptions, UnderlayFamily
 from lanloom.api.meta import Condition, ObjectMeta, rfc3339
 from lanloom.features.lan.rules.desired import endpoint, hardware_address
 from lanloom.features.lan.rules.flood import (
@@ -19,7 +19,8 @@ from lanloom.features.lan.rules.flood import (
     judged,
     peers,
 )
-from lanloom.features.lan.rules.observed import Underlay
+from lanloom.features.lan.rules.observed import HostVxlan, Underlay
+from lanloom.features.lan.rules.options import Options
 from lanloom.features.lan.rules.record import LanRecord, SpokeRecord, choose_index, conflict
 
 NOW = 1_767_225_600.0
@@ -137,6 +138,37 @@ def test_the_version_that_the_lan_names(addresses: tuple[str, ...], asked: Under
     ]
     assert found.address == (allowed[0] if allowed else "")
     assert (f"has no {asked or 'IP'} address" in found.problem) == (not allowed)
+
+
+CALICO = HostVxlan("vxlan.calico", 4789, frozenset({4}))
+CILIUM = HostVxlan("cilium_vxlan", 4789, frozenset({4, 6}), exclusive=True)
+SHARED: list[tuple[str, tuple[HostVxlan, ...], bool, str, str]] = [
+    ("no other link", (), True, "10.0.0.1", ""),
+    ("one that sends no marks", (CALICO,), False, "10.0.0.1", ""),
+    ("one that sends no marks, and isolated spokes", (CALICO,), True, "10.0.0.1", "vxlan.calico"),
+    ("another port", (CALICO._replace(port=8472), CILIUM._replace(port=8472)), True, "10.0.0.1", ""),
+    ("another IP version", (CALICO,), True, "fd00::1", ""),
+    ("one that takes all VNIs", (CILIUM,), False, "10.0.0.1", "cilium_vxlan"),
+    ("one that takes all VNIs of IPv6, too", (CILIUM,), False, "fd00::1", "cilium_vxlan"),
+    ("two of them", (CALICO, CILIUM), False, "10.0.0.1", "cilium_vxlan"),
+]
+
+
+@pytest.mark.parametrize(
+    ("vxlans", "isolates", "address", "name"), [case[1:] for case in SHARED], ids=[case[0] for case in SHARED]
+)
+def test_a_port_that_the_host_has(
+    vxlans: tuple[HostVxlan, ...], isolates: bool, address: str, name: str
+) -> None:
+    """A VXLAN link of the host comes first: a LAN shares its port, or has no endpoint and names link and remedy."""
+    options = Options(spokes={"a": SpokeOptions(isolated=True)} if isolates else {})
+    underlay = Underlay(name="u0", index=2, mtu=1500, addresses=(address,), vxlans=vxlans)
+    found = endpoint(replace(RECORD, options=options), underlay)
+    assert (found.vtep is None, bool(found.problem)) == (bool(name), bool(name))
+    if name:
+        assert f"the VXLAN link {name} of this node has UDP port 4789" in found.problem
+        assert "recreate the LAN with another spec.vxlanPort, or delete that link" in found.problem
+    assert found.plain == (CALICO in vxlans and not isolates and not name)
 
 
 def test_an_endpoint_without_a_carrier() -> None:

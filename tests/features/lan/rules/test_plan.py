@@ -88,6 +88,7 @@ def desires(draw: st.DrawFn) -> DesiredLan:
             Vtep, st.just(7), st.sampled_from([4789, 4790]), st.just(2), st.just("10.0.0.1"), st.just("")
         )
     )
+    marks = draw(st.sampled_from(["sent", "not sent", ""]))
     return DesiredLan(
         uid="u-1",
         ns="blue",
@@ -99,7 +100,8 @@ def desires(draw: st.DrawFn) -> DesiredLan:
         flood=draw(st.frozensets(st.sampled_from(PEERS))) if vtep else frozenset(),
         present=draw(st.integers(0, 5)) > 0,
         built=True,
-        isolates=draw(st.booleans()),
+        isolates=marks == "sent",
+        plain=marks == "not sent",
         learned_limit=draw(st.sampled_from([0, 5])),
         entry_limit=draw(st.sampled_from([0, 5, 6])),
         unlimited=draw(st.booleans()),
@@ -191,7 +193,8 @@ def test_converges(story: list[tuple[DesiredLan, int, Random]]) -> None:
         assert seen.port_filter == (last.port_filter.digest if last.port_filter else "")
         assert seen.storm_filter == (last.storm_filter.digest if last.storm_filter else "")
         assert seen.links["br0"].learned_limit == last.learned_limit
-        assert last.vtep is None or seen.links["vx0"].policy
+        marks = {True} if last.isolates else {False} if last.plain else {True, False}
+        assert last.vtep is None or seen.links["vx0"].policy in marks
         limits = {last.entry_limit, 0 if last.unlimited else last.entry_limit}
         assert last.vtep is None or seen.links["vx0"].entry_limit in limits
         assert len(world.ends) == len(last.ports)

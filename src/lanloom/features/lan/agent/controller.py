@@ -16,6 +16,7 @@ from lanloom.features.lan.agent.reconciler import LanReconciler
 from lanloom.features.lan.agent.records import LanRecords
 from lanloom.features.lan.agent.view import ClusterView
 from lanloom.features.lan.rules.observed import Underlay
+from lanloom.features.lan.rules.record import at_port
 from lanloom.kube.controller import Controller, Observer
 from lanloom.node.errors import NodeError, RecordError
 
@@ -80,6 +81,16 @@ class LanController:
             if found.was == uid:
                 self.controller.enqueue_spaced(found.uid)
 
+    def _wake_at_port(self, uid: str) -> None:
+        """Look at the other LANs at the UDP port of one with isolated spokes that can't be built.
+
+        Their VXLAN links may send no marks yet, and then keep the port from a link that does.
+        """
+        record = self._records.by_uid.get(uid)
+        if record is not None and record.options.isolates:
+            for each in at_port(record, self._records.by_uid.values()):
+                self.controller.enqueue_spaced(each.uid)
+
     async def run(self) -> None:
         """Run until cancelled; what is under way then is finished."""
         await self._load()
@@ -116,6 +127,7 @@ class LanController:
         try:
             await self._reconciler.exclusive(uid, lambda: self._reconciler.reconcile(uid))
         except NodeError:
+            self._wake_at_port(uid)
             return ANXIOUS_SECONDS
         record = self._records.by_uid.get(uid)
         if record is None:

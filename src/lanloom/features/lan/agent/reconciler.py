@@ -36,6 +36,7 @@ from lanloom.features.lan.rules.record import (
     LanRecord,
     SpokeRecord,
     apart,
+    at_port,
     built_elsewhere,
     conflict,
     continues,
@@ -160,7 +161,7 @@ class LanReconciler:
         strays = divergence(record, lan, self._node)
         misfits = (
             confined(record.replication, record.group),
-            unreachable(around),
+            unreachable(around) if not own.problem else "",
             too_large(record, budget),
             unenforced(record, wanted, seen),
         )
@@ -196,7 +197,10 @@ class LanReconciler:
         own = endpoint(record, underlays.get(record.device))
         around = self._peers(record, own)
         host = await self._host(record)
-        wanted = desired(record, own, around or Peers(), self._node, self._now(), ports or (), host)
+        marking = any(each.options.isolates for each in at_port(record, self._records.by_uid.values()))
+        wanted = desired(
+            record, own, around or Peers(), self._node, self._now(), ports or (), host, shares_marking=marking
+        )
         seen = await self._kernel.observe(wanted, ports)
         if around is None:
             wanted = undisturbed(wanted, seen)

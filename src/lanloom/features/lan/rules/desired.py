@@ -1,6 +1,6 @@
 """What a node should have of a LAN: from the record of what it carries, its underlay and its peers."""
 
-from collections.abc import Collection, Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from hashlib import blake2b
 from ipaddress import ip_address
 
@@ -19,7 +19,7 @@ from lanloom.features.lan.rules.flood import (
     mtu_budget,
 )
 from lanloom.features.lan.rules.hostbridge import DesiredHostBridge
-from lanloom.features.lan.rules.observed import SeenLan, Underlay
+from lanloom.features.lan.rules.observed import HostVxlan, SeenLan, Underlay
 from lanloom.features.lan.rules.options import PacketFilter, PortFilter, PortFlags, StormFilter, entry_limit
 from lanloom.features.lan.rules.record import LanRecord, SpokeRecord
 from lanloom.node.links import Vtep
@@ -67,10 +67,11 @@ class DesiredLan(Struct, frozen=True, kw_only=True):
     have something of it already; an empty namespace of its name is its own only then. `was` is the uid under which it
     was made, if that is another one.
 
-    `isolates`: the marks of frames must reach other nodes. `learned_limit` is how many MAC addresses the bridge learns,
-    0 for any number, `entry_limit` how many forwarding entries the VXLAN link has; one that is `unlimited` was made by
-    an earlier version, and stays if it is there, as the kernel changes no such limit. `static_entries` are endpoints of
-    peers by the MAC addresses of secured spokes there. `host` is a bridge of the host to which the LAN is joined.
+    `isolates`: the VXLAN link must send the marks of frames; `plain`: it must not. `learned_limit` is how many
+    MAC addresses the bridge learns, 0 for any number, `entry_limit` how many forwarding entries the VXLAN link has; one
+    that is `unlimited` was made by an earlier version, and stays if it is there, as the kernel changes no such limit.
+    `static_entries` are endpoints of peers by the MAC addresses of secured spokes there. `host` is a bridge of the host
+    to which the LAN is joined.
     """
 
     uid: str
@@ -84,6 +85,7 @@ class DesiredLan(Struct, frozen=True, kw_only=True):
     present: bool = True
     built: bool = False
     isolates: bool = False
+    plain: bool = False
     learned_limit: int = 0
     entry_limit: int = 0
     unlimited: bool = False
@@ -98,7 +100,8 @@ class DesiredLan(Struct, frozen=True, kw_only=True):
 class Endpoint(Struct, frozen=True):
     """A node's own end of a LAN: the VXLAN, the address to report, the MTU that the underlay allows.
 
-    A `problem` is why there is no end; `dead` why no frame passes it at present.
+    A `problem` is why there is no end; `dead` why no frame passes it at present. One that is `plain` sends no marks of
+    frames, as a VXLAN link of the host does not with which it shares its UDP port.
     """
 
     vtep: Vtep | None
@@ -106,6 +109,7 @@ class Endpoint(Struct, frozen=True):
     mtu: int = 0
     problem: str = ""
     dead: str = ""
+    plain: bool = False
 
 
 _CHECK_LINK = "set it up, or check its cables and the switch"
@@ -135,8 +139,13 @@ def endpoint(record: LanRecord, underlay: Underlay | None) -> Endpoint:
         mtu = largest_mtu(underlay.mtu, family(address))
         if mtu < LEAST_MTU:
             return _too_small(underlay)
+        sharing = [
+            each for each in underlay.vxlans if each.port == record.port and family(address) in each.versions
+        ]
+        if problem := _not_shared(record, sharing):
+            return Endpoint(None, problem=problem)
         dead = "" if underlay.running else f"the underlay link {underlay.name} has no carrier; {_CHECK_LINK}"
-        return Endpoint(vtep, address, mtu, dead=dead)
+        return Endpoint(vtep, address, mtu, dead=dead, plain=bool(sharing))
     return Endpoint(None, problem=f"{NO_UNDERLAY[1]} {record.device} {_lack(record)}")
 
 
@@ -175,6 +184,27 @@ def _lack(record: LanRecord) -> str:
             return "has no IPv4 address; give it one"
 
 
+def _not_shared(record: LanRecord, sharing: Sequence[HostVxlan]) -> str:
+    """Return why a LAN can't have its UDP port, with the remedy; empty if it can.
+
+    A VXLAN link of the host comes first, as the network of all pods may depend on it: which of the two the kernel lets
+    have the port would depend on which came first.
+    """
+    exclusive = [each.name for each in sharing if each.exclusive]
+    if not (exclusive or (sharing and record.options.isolates)):
+        return ""
+    name = min(exclusive or [each.name for each in sharing])
+    how = (
+        "which it shares with none"
+        if exclusive
+        else "without the group policy extension, which isolated spokes need"
+    )
+    return (
+        f"{NO_UNDERLAY[1]} {record.device} can't carry it: the VXLAN link {name} of this node has UDP port "
+        f"{record.port}, {how}; recreate the LAN with another spec.vxlanPort, or delete that link"
+    )
+
+
 def _too_small(underlay: Underlay) -> Endpoint:
     return Endpoint(
         None,
@@ -191,10 +221,12 @@ def desired(
     now: float,
     fresh: Collection[str] = (),
     host: DesiredHostBridge | None = None,
+    shares_marking: bool = False,
 ) -> DesiredLan:
     """Return what should be there. Without a place that is used nothing should, unless the LAN is joined to the `host`.
 
-    `fresh` are ports that are being attached.
+    `fresh` are ports that are being attached. `shares_marking`: another LAN of the node at the UDP port needs marks of
+    frames, which all VXLAN links at a port send or none.
     """
     used = record.used(now)
     if not used and host is None:
@@ -221,7 +253,8 @@ def desired(
         ports=tuple(port for port in ports if port.netns),
         flood=peers.flood if own.vtep and not own.vtep.group else frozenset(),
         built=record.built,
-        isolates=options.isolates,
+        isolates=(options.isolates or shares_marking) and not own.plain,
+        plain=own.plain,
         learned_limit=options.learned_limit,
         entry_limit=record.entry_limit or entry_limit(options, SPOKES_MAX),
         unlimited=not record.entry_limit,

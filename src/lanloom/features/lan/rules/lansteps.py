@@ -81,8 +81,8 @@ class MakeBridge(LanStep, frozen=True, kw_only=True):
 class MakeVtep(LanStep, frozen=True, kw_only=True):
     """The VXLAN link, a port of the bridge, up; its UDP socket and underlay are in the host's namespace.
 
-    It sends the marks of frames along where the kernel can, or, where that is `marking`, is not made at all. `limit` is
-    how many forwarding entries it has, 0 for any number.
+    It sends the marks of frames along where the kernel can, or, where that is `marking`, is not made at all; one that
+    is `plain` does not. `limit` is how many forwarding entries it has, 0 for any number.
     """
 
     unsupported: ClassVar[str] = "this kernel has no VXLAN: load it with `modprobe vxlan`"
@@ -92,6 +92,7 @@ class MakeVtep(LanStep, frozen=True, kw_only=True):
     vtep: Vtep
     mtu: int
     marking: bool = False
+    plain: bool = False
     limit: int = 0
 
     @property
@@ -116,7 +117,15 @@ class MakeVtep(LanStep, frozen=True, kw_only=True):
     def remedy(self, code: int) -> str:
         """Implement the base class."""
         if code == errno.EEXIST:
-            return f"; VNI {self.vtep.vni} on port {self.vtep.port} is used on this link already, or a moment ago"
+            return (
+                f"; VNI {self.vtep.vni} on port {self.vtep.port} is used on this node already, or was a moment ago: "
+                "recreate the LAN with another spec.vni, or delete the VXLAN link that has it"
+            )
+        if code == errno.EADDRINUSE and not self.marking:
+            return (
+                f"; another program or VXLAN link of this node has UDP port {self.vtep.port} for itself: recreate the "
+                "LAN with another spec.vxlanPort, or end that program"
+            )
         if code == errno.EADDRINUSE:
             return (
                 f"; a VXLAN link of this node without the group policy extension has UDP port {self.vtep.port}, and "

@@ -46,11 +46,24 @@ class Traffic(NamedTuple):
     refused: tuple[tuple[str, int], ...] = ()
 
 
+class HostVxlan(NamedTuple):
+    """A VXLAN link of the host, which is not Lanloom's, and the UDP port that it receives at, by these IP versions.
+
+    It shares the port with links that send no marks of frames, or, if it is `exclusive`, with none.
+    """
+
+    name: str
+    port: int
+    versions: frozenset[int]
+    exclusive: bool = False
+
+
 class Underlay(Struct, frozen=True, kw_only=True):
     """A link of the host that may carry VXLAN.
 
     `addresses` are IP addresses: IPv4 first, link-local ones last. Among those, the ones that came first and stay are
-    before others.
+    before others. `vxlans` are the VXLAN links of the host that share no port with links that send marks of frames,
+    whatever they stand on.
 
     One that is `running` is up, and its operational state says that frames can pass.
     """
@@ -60,6 +73,7 @@ class Underlay(Struct, frozen=True, kw_only=True):
     mtu: int
     running: bool = True
     addresses: tuple[str, ...] = ()
+    vxlans: tuple[HostVxlan, ...] = ()
 
 
 class FarPort(Struct, frozen=True):

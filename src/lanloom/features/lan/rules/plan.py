@@ -170,6 +170,7 @@ def _vtep(wanted: DesiredLan, seen: SeenLan, links: dict[str, KernelLink], bridg
             vtep=wanted.vtep,
             mtu=wanted.mtu,
             marking=wanted.isolates,
+            plain=wanted.plain,
             limit=wanted.entry_limit,
         )
     else:
@@ -184,7 +185,7 @@ def _vtep(wanted: DesiredLan, seen: SeenLan, links: dict[str, KernelLink], bridg
 def _is_vtep(wanted: DesiredLan, found: KernelLink) -> bool:
     """Return whether a link is the VXLAN link that is wanted, in what the kernel changes of none that is there."""
     same = found.vtep is not None and found.vtep == wanted.vtep
-    marks = found.policy or not wanted.isolates
+    marks = not found.policy if wanted.plain else found.policy or not wanted.isolates
     limited = found.entry_limit == wanted.entry_limit or (wanted.unlimited and not found.entry_limit)
     return same and marks and limited
 

@@ -317,6 +317,13 @@ def conflict(candidate: LanRecord, others: Iterable[LanRecord]) -> str:
     return ""
 
 
+def at_port(record: LanRecord, others: Iterable[LanRecord]) -> tuple[LanRecord, ...]:
+    """Return the other LANs of the node that are built at the UDP port of a LAN."""
+    return tuple(
+        each for each in others if each.built and each.port == record.port and each.uid != record.uid
+    )
+
+
 def _checksum(text: str) -> int:
     value = 0
     for byte in text.encode():

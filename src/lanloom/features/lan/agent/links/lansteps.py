@@ -65,10 +65,10 @@ def _make_vtep(step: MakeVtep, writer: LanWriter) -> None:
     lan = writer.lan(step)
     with writer.host() as (_, sock):
         try:
-            _add_vxlan(step, lan, sock, policy=True)
+            _add_vxlan(step, lan, sock, policy=not step.plain)
         except OSError as error:
             # A foreign link that has the port may know no marks. Frames without one are the same.
-            if step.marking or error.errno != errno.EADDRINUSE:
+            if step.marking or step.plain or error.errno != errno.EADDRINUSE:
                 raise
             _add_vxlan(step, lan, sock, policy=False)
     learn_joined(lan, step.name)

@@ -1,7 +1,7 @@
 """The look at the kernel: LANs through the namespaces that a writer holds open, underlays, pods, and changes."""
 
 import errno
-from collections.abc import Collection, Iterable
+from collections.abc import Collection, Iterable, Iterator
 from socket import socket
 
 from msgspec.structs import replace
@@ -13,6 +13,7 @@ from lanloom.features.lan.agent.links.writer import LanWriter, OpenLan
 from lanloom.features.lan.rules.desired import DesiredLan, DesiredPort
 from lanloom.features.lan.rules.hostbridge import PORT, DesiredHostBridge
 from lanloom.features.lan.rules.observed import (
+    HostVxlan,
     PodLink,
     SeenHost,
     SeenLan,
@@ -44,6 +45,7 @@ class Reader:
                 each.index: addressing.steadiest_first(addressing.addresses_with_origin(sock, each.index))
                 for each in found
             }
+            vxlans = tuple(sorted(_hosts_vxlans(sock)))
         return {
             each.name: Underlay(
                 name=each.name,
@@ -51,6 +53,7 @@ class Reader:
                 mtu=each.mtu,
                 running=each.running,
                 addresses=tuple(map(str, addresses[each.index])),
+                vxlans=vxlans,
             )
             for each in found
         }
@@ -235,6 +238,15 @@ def _named(sock: socket, name: str) -> KernelLink | None:
         return reader.find(sock, name)
     except OSError as error:
         raise LinkError(f"can't look at the link {name}: {error.strerror}") from error
+
+
+def _hosts_vxlans(sock: socket) -> Iterator[HostVxlan]:
+    """Yield the VXLAN links of the host that share no port with one that sends marks. Those of LANs are elsewhere."""
+    for link in reader.links_of_kind(sock, "vxlan"):
+        if link.vtep is not None and (link.exclusive or not link.policy):
+            six = ":" in (link.vtep.local or link.vtep.group)
+            versions = frozenset({4, 6}) if link.external else frozenset({6 if six else 4})
+            yield HostVxlan(link.name, link.vtep.port, versions, link.exclusive)
 
 
 def _far_end(held: OpenLan, port: DesiredPort) -> PodLink | None:
