@@ -6,6 +6,7 @@ import pytest
 
 from lanloom.api.lan import LANS
 from lanloom.features.lan.agent.ports import SpokeError
+from lanloom.features.lan.rules.claims import age_of
 from lanloom.features.lan.rules.hostbridge import far_name
 from lanloom.features.lan.rules.spec import default_group
 from tests.features.lan.agent.nodes import NAMESPACE, LanCluster, Node, advertised, veth
@@ -175,5 +176,30 @@ def test_a_bridge_of_the_host_stays() -> None:
         await cluster.client.patch(LANS, "blue", {"metadata": {"finalizers": ["example.com/x"]}}, NAMESPACE)
         await cluster.client.delete(LANS, "blue", NAMESPACE)
         await cluster.until(lambda: not places() and not node.world.names)
+
+    play(story, LanCluster)
+
+
+@pytest.mark.parametrize("same", [{"vni": 7}, {"ns": "blue", "vni": 8}], ids=["VNI", "ns"])
+def test_two_lans_that_would_be_one_network(same: dict[str, Any]) -> None:
+    """Of two LANs that were let in at once, nodes carry the older one alone, and the younger when that is gone."""
+
+    async def story(cluster: LanCluster) -> None:
+        await cluster.lan()
+        await cluster.lan("red", **{"ns": "red", **same})
+        listing = await cluster.client.list(LANS)
+        older, younger = (lan.metadata.name for lan in sorted(listing.items, key=age_of))
+        first, second = await cluster.node("n1", 1), await cluster.node("n2", 2)
+        for node in (first, second):
+            await advertised(cluster, node, 16)
+        await first.spokes.attach(veth(f"{older}-a", first.pod("p1")))
+        refused = rf"can't build LAN default/{younger}: spec\..* of LAN default/{older} already"
+        with pytest.raises(SpokeError, match=refused):
+            await second.spokes.attach(veth(f"{younger}-a", second.pod("p2")))
+        assert f"of LAN default/{older} already" in message(second) and not second.world.names
+        assert message(first) == ""
+        await first.spokes.detach("c1", "net1")
+        await cluster.client.delete(LANS, older, NAMESPACE)
+        await cluster.until(lambda: message(second) == "" and bool(second.world.names))
 
     play(story, LanCluster)

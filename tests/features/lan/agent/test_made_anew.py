@@ -117,10 +117,14 @@ def test_namespace_of_another_lan() -> None:
 
     async def story(cluster: LanCluster) -> None:
         await cluster.lan()
+        begun = cluster.now()
+        await cluster.until(lambda: cluster.now() >= begun + 1)  # the older one has the name
         await cluster.lan("teal", 8, ns="blue")
         node = await _ready(cluster)
         await node.spokes.attach(veth("blue-a", node.pod("p1")))
-        with pytest.raises(SpokeError, match=r"spec\.ns blue is the network namespace of LAN default/blue"):
+        with pytest.raises(
+            SpokeError, match=r'spec\.ns: "blue" is the network namespace of LAN default/blue'
+        ):
             await node.spokes.allocate(Device("teal-a", "veth"))
         await cluster.client.delete(LANS, "teal", NAMESPACE)
         await cluster.until(lambda: [entry.name for entry in node.report()] == ["blue"], 900)

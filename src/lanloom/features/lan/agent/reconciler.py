@@ -16,6 +16,7 @@ from lanloom.features.lan.agent.kernel import LanKernel
 from lanloom.features.lan.agent.records import LanRecords
 from lanloom.features.lan.agent.states import LanState, LanStates
 from lanloom.features.lan.agent.view import ClusterView
+from lanloom.features.lan.rules.claims import lost_claim
 from lanloom.features.lan.rules.desired import (
     DesiredLan,
     Endpoint,
@@ -147,8 +148,9 @@ class LanReconciler:
         if not record.built and not wanted.present:
             # Nothing of it is in the kernel; what has its namespace's name is another LAN's.
             return LanState(own), await self._gone(record, lan, SeenLan())
+        lost = lost_claim(lan, self._view.twins(lan)) if lan is not None else ""
         if wanted.present and not record.built:
-            self._check_conflicts(record)
+            self._check_conflicts(record, lost)
         if seen.foreign and wanted.present:
             raise LinkError(f"can't build {record.title}: {seen.foreign}")
         if not seen.foreign:
@@ -165,7 +167,7 @@ class LanReconciler:
             too_large(record, budget),
             unenforced(record, wanted, seen),
         )
-        problem = "; ".join(filter(None, (own.problem, own.dead, strays, *misfits)))
+        problem = "; ".join(filter(None, (lost, own.problem, own.dead, strays, *misfits)))
         before = self._states.get(record.uid)
         floods = looked(before.floods if before is not None else None, record, wanted, seen, self._now())
         return LanState(own, problem, budget, floods), seen
@@ -245,10 +247,10 @@ class LanReconciler:
         await self._records.forget(record.uid)
         log.info("lan-handed-over", lan=record.title, before=record.uid, uid=uid)
 
-    def _check_conflicts(self, record: LanRecord) -> None:
+    def _check_conflicts(self, record: LanRecord, lost: str) -> None:
         built = [each for each in self._records.by_uid.values() if each.built]
         reports = self._view.reports(record.uid)
-        if words := conflict(record, built) or built_elsewhere(record, self._node, reports):
+        if words := lost or conflict(record, built) or built_elsewhere(record, self._node, reports):
             raise LinkError(f"can't build {record.title}: {words}")
 
     async def _followed(self, record: LanRecord, lan: LAN | None, ports: Collection[str] | None) -> LanRecord:

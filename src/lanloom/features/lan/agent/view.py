@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from lanloom.api.lan import LAN, LAN_NODES, LANS, LANEntry, LANNode, Mode
 from lanloom.api.meta import Key
 from lanloom.features.lan.agent.ports import Device
-from lanloom.features.lan.rules.claims import age_of, claims_of
+from lanloom.features.lan.rules.claims import age_of, claims_of, identity_claims
 from lanloom.features.lan.rules.flood import is_silent
 from lanloom.kube.informers import Informers
 from lanloom.kube.lookup import get_or_none
@@ -95,6 +95,10 @@ class ClusterView:
     def claimants(self, lan: LAN) -> Iterator[LAN]:
         """Return LANs that claim something that this one claims, itself included."""
         return (other for claim in _claims(lan) for other in self._lans.store.by("claim", claim))
+
+    def twins(self, lan: LAN) -> Iterator[LAN]:
+        """Return LANs that would be one network with this one, itself included."""
+        return (other for claim in identity_claims(lan) for other in self._lans.store.by("claim", claim))
 
     def joined(self) -> tuple[str, ...]:
         """Return the uids of the LANs that are joined to a bridge of the hosts."""

@@ -1,7 +1,8 @@
 """What only one LAN of a cluster may have: its namespace on the nodes, its spokes, and its VNI at a port.
 
 The webhook refuses a second claim. Two that were let in at once, by two replicas, are settled by age: the older LAN
-has what both claim. The younger one gets no NADs until the claim is its own, so nothing can be attached to it.
+has what both claim. The younger one gets no NADs until the claim is its own. A NAD of its users may name its spokes
+all the same, so nodes begin to carry no LAN that would be one network with an older one.
 """
 
 from collections.abc import Iterable, Iterator
@@ -13,11 +14,15 @@ from lanloom.refusals import Denied
 from lanloom.text import listed, quote
 
 
+def identity_claims(lan: LAN) -> tuple[str, str]:
+    """Return those of them with which two LANs would be one network."""
+    return f"ns {lan.spec.ns}", f"vni {lan.spec.vni} {lan.spec.vxlan_port}"
+
+
 def claims_of(lan: LAN) -> Iterator[str]:
     """Yield the claims of a LAN as values of an index: two LANs with a common value stand against each other."""
     spec = lan.spec
-    yield f"ns {spec.ns}"
-    yield f"vni {spec.vni} {spec.vxlan_port}"
+    yield from identity_claims(lan)
     for spoke in spec.spokes:
         yield f"spoke {spoke}"
     if spec.uplink is not None:
