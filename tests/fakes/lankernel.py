@@ -19,7 +19,7 @@ from lanloom.features.lan.rules.lansteps import (
     AddFlood,
     RemoveFlood,
 )
-from lanloom.features.lan.rules.linksteps import LanStep
+from lanloom.features.lan.rules.linksteps import LanStep, PortFailures
 from lanloom.features.lan.rules.observed import (
     FarPort,
     PodLink,
@@ -155,19 +155,29 @@ class FakeLanKernel(Holder):
     ) -> SeenLan:
         """As the port says."""
         self.calls["apply"] += 1
+        failures = PortFailures()
         for step in steps:
             await asyncio.sleep(0)
-            space = self.held.get(step.ns)
-            step.guard(space.links if space is not None else {})
-            if (words := self.world.refused.get(type(step))) is not None:
-                raise LinkError(f"{step.title}: {words}")
-            apply(step, self)
-            self.world.writes += 1
-            if not isinstance(step, _UNANNOUNCED):
-                self.world.changed(step.ns)
-        for index in [step.index for step in steps if isinstance(step, MakeTap)]:
+            if failures.has(step):
+                continue
+            try:
+                self._write(step)
+            except LinkError as error:
+                failures.add(step, error)
+        for index in [step.index for step in steps if isinstance(step, MakeTap) and not failures.has(step)]:
             self._device(index)
+        failures.check(ports)
         return await self._observe(lan, ports)
+
+    def _write(self, step: LanStep) -> None:
+        space = self.held.get(step.ns)
+        step.guard(space.links if space is not None else {})
+        if (words := self.world.refused.get(type(step))) is not None:
+            raise LinkError(f"{step.title}: {words}")
+        apply(step, self)
+        self.world.writes += 1
+        if not isinstance(step, _UNANNOUNCED):
+            self.world.changed(step.ns)
 
     async def host_bridge(self, uid: str, bridge: DesiredHostBridge) -> SeenHost:
         """As the port says."""

@@ -91,6 +91,25 @@ async def test_unfinished(made: Lab) -> None:
     assert "DYNAMIC" not in await asyncio.to_thread(run, first.lan(), "ip -o link show blue-aV0")
 
 
+@played(1)
+async def test_port_that_cannot_be(made: Lab) -> None:
+    """A pod that can't have its interface keeps no other pod from the LAN, whose report says so."""
+    first = made[0]
+    await made.cluster.lan()
+    await first.offers()
+    for spoke, pod in (("blue-a", "p"), ("blue-b", "q")):
+        await first.attach(spoke, pod)
+    await first.kill()
+    for command in ("ip link delete net1", "ip link add net1 type bridge"):
+        await asyncio.to_thread(run, first.pods.path("p"), command)
+    await asyncio.to_thread(run, first.pods.path("q"), "ip link delete net1")
+    first.start()
+    await until(lambda: "has an interface net1 already" in problem(first))
+    assert "UP" in await asyncio.to_thread(run, first.pods.path("q"), "ip -o link show net1")
+    await first.attach("blue-c", "r")
+    assert first.links() == {"br0", "vx0", "blue-bV0", "blue-cV0"}
+
+
 @played(2)
 async def test_held_namespace(made: Lab) -> None:
     """A LAN is whole again where its former namespace has no name any more, and a program is still in it."""

@@ -32,8 +32,9 @@ class LanKernel(Protocol):
     ) -> SeenLan:
         """Apply steps in order, and return what `observe` returns of these ports then.
 
-        A macvtap that was made has its character device then. The first step that fails raises LinkError and
-        the rest is not tried.
+        A macvtap that was made has its character device then. The first step that fails raises LinkError, and the rest
+        is not tried. A step about a port that fails leaves out what else is about that port alone, and raises in the
+        end if it is one of these.
         """
         ...
 

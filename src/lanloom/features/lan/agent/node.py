@@ -15,10 +15,10 @@ from lanloom.features.lan.agent import links
 from lanloom.features.lan.agent.tapdevice import TapDevices
 from lanloom.features.lan.rules.desired import DesiredLan
 from lanloom.features.lan.rules.hostbridge import DesiredHostBridge
-from lanloom.features.lan.rules.linksteps import LanStep
+from lanloom.features.lan.rules.linksteps import LanStep, PortFailures
 from lanloom.features.lan.rules.observed import SeenHost, SeenLan, Traffic, Underlay
 from lanloom.features.lan.rules.portsteps import MakeTap
-from lanloom.node.errors import NodeError
+from lanloom.node.errors import LinkError, NodeError
 from lanloom.node.namespaces import OWN, Namespace, NamespaceDirectory, open_namespace
 from lanloom.node.ports import BURST
 
@@ -133,9 +133,17 @@ class NetlinkLanKernel:
         return open_namespace(self._host)
 
     def _apply(self, lan: DesiredLan, steps: tuple[LanStep, ...], ports: Collection[str] | None) -> SeenLan:
+        failures = PortFailures()
         for step in steps:
-            self._writer.write(step)
-        self._taps.ensure([step.index for step in steps if isinstance(step, MakeTap)])
+            if not failures.has(step):
+                try:
+                    self._writer.write(step)
+                except LinkError as error:
+                    failures.add(step, error)
+        self._taps.ensure(
+            [step.index for step in steps if isinstance(step, MakeTap) and not failures.has(step)]
+        )
+        failures.check(ports)
         return self._reader.observe(lan, ports)
 
     async def _watch_all(self) -> None:

@@ -6,7 +6,7 @@ adapter of the kernel is registered in the module of `agent.links` with the same
 links in that namespace.
 """
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from ipaddress import ip_address
 from typing import ClassVar
 
@@ -36,8 +36,38 @@ class LanStep(KernelStep, frozen=True, kw_only=True):
 
     ns: str
 
+    def concerns(self) -> str:
+        """Return the port of a pod that alone suffers if the step fails; empty for one that all others build on."""
+        return ""
+
     def guard(self, links: Mapping[str, KernelLink]) -> None:
         """Refuse what can't or must not be done in the namespace with these links. Raises LinkError and its kinds."""
+
+
+class PortFailures:
+    """Failures of single ports while steps are applied: the rest of a port's steps are left out, all others are not.
+
+    A pod that can't have its interface keeps no other pod from the LAN.
+    """
+
+    def __init__(self) -> None:
+        self._found: dict[str, LinkError] = {}
+
+    def has(self, step: LanStep) -> bool:
+        """Return whether a step is about a port of which one has failed."""
+        return step.concerns() in self._found
+
+    def add(self, step: LanStep, error: LinkError) -> None:
+        """Note the failure of a step about one port; raise that of any other."""
+        if not step.concerns():
+            raise error
+        self._found[step.concerns()] = error
+
+    def check(self, ports: Collection[str] | None) -> None:
+        """Raise the first failure of these ports, or, with None, of all."""
+        for port, error in self._found.items():
+            if ports is None or port in ports:
+                raise error
 
 
 def check_name(title: str, name: str) -> None:

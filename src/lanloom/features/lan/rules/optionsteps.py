@@ -35,6 +35,10 @@ class StaticEntryStep(LanStep, frozen=True, kw_only=True):
     mac: str
     entry: StaticEntry
 
+    def concerns(self) -> str:
+        """Return the port behind which the address is; empty for one at a peer."""
+        return "" if self.entry.peer else self.entry.port
+
     def guard(self, links: Mapping[str, KernelLink]) -> None:
         """Check that the address and the peer are ones."""
         check_mac(self.title, self.mac)

@@ -23,6 +23,10 @@ class PortStep(LanStep, frozen=True, kw_only=True):
     port: str
     mtu: int
 
+    def concerns(self) -> str:
+        """Return the port."""
+        return self.port
+
 
 class MakePair(PortStep, frozen=True, kw_only=True):
     """A veth pair whose both ends stay in the LAN's namespace: a port, and `inner`, what a macvtap stands on.
