@@ -8,6 +8,8 @@ connections loses the oldest, so that a probe of the kubelet is always heard.
 
 import asyncio
 import contextlib
+import math
+import time
 from collections.abc import Callable, Iterable, Mapping
 from http import HTTPStatus
 
@@ -28,6 +30,9 @@ PATIENCE_SECONDS = 5.0
 CONNECTIONS = 64
 """Most connections that may be open at each address."""
 
+LONG_SECONDS, SHARE = 0.05, 10
+"""Metrics that take so much processor time are kept for ten times as long: clients must not stop the process."""
+
 _TEXT = "text/plain; charset=utf-8"
 _REMEDY = "choose another --metrics-address"
 
@@ -47,11 +52,33 @@ Missing = Callable[[], Iterable[str]]
 
 def pages(missing: Missing, metrics: Callable[[], bytes]) -> dict[str, Page]:
     """Return the pages of every process. That `/healthz` is answered at all is what it says: the event loop turns."""
+    metrics = kept(metrics)
     return {
         "/healthz": lambda: Answer(HTTPStatus.OK, b"ok\n"),
         "/readyz": lambda: _readiness(tuple(missing())),
         "/metrics": lambda: Answer(HTTPStatus.OK, metrics(), CONTENT_TYPE),
     }
+
+
+def kept(
+    make: Callable[[], bytes],
+    clock: Callable[[], float] = time.monotonic,
+    spent: Callable[[], float] = time.thread_time,
+) -> Callable[[], bytes]:
+    """Return a function that makes a text at most for a tenth of the time, and else returns the last one."""
+    last, until = b"", -math.inf
+
+    def get() -> bytes:
+        nonlocal last, until
+        if clock() < until:
+            return last
+        began = spent()
+        made = make()
+        took = spent() - began
+        last, until = (made, clock() + SHARE * took) if took >= LONG_SECONDS else (b"", -math.inf)
+        return made
+
+    return get
 
 
 def _readiness(missing: tuple[str, ...]) -> Answer:

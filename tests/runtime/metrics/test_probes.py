@@ -10,6 +10,7 @@ from lanloom.runtime.probes import (
     HEAD_BYTES,
     Answer,
     ProbeServer,
+    kept,
     pages,
     parse_address,
 )
@@ -29,6 +30,23 @@ async def test_pages_are_served() -> None:
     assert metrics.headers["content-type"].startswith("text/plain; version=0.0.4")
     assert metrics.headers["content-length"] == "13"
     assert metrics.headers["connection"] == "close"
+
+
+@pytest.mark.parametrize(("seconds", "made"), [(0.001, 100), (0.2, 10)])
+def test_metrics_take_a_tenth_of_the_time(seconds: float, made: int) -> None:
+    """Metrics that take long are made again once ten times as long has passed; short ones at each request."""
+    now, count = 0.0, 0
+
+    def make() -> bytes:
+        nonlocal now, count
+        now, count = now + seconds, count + 1
+        return str(count).encode()
+
+    get = kept(make, lambda: now, lambda: now)
+    for _ in range(100):
+        assert get() == str(count).encode()
+        now += 0.2
+    assert abs(count - made) <= 1
 
 
 async def test_readiness_names_all_that_is_missing() -> None:
