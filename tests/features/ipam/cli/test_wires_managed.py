@@ -76,6 +76,4 @@ def test_two_networks_on_one_vlan(managed: Cluster) -> None:
 
     message = managed.do(attach)
     assert message.startswith("ob: ")
-    assert (
-        "pools of Networks ob and oa overlap on VLAN 150 of bridge br0, in 10.50.0.0-10.50.0.255" in message
-    )
+    assert "pools of Networks ob and oa overlap on VLAN 150 of link br0, in 10.50.0.0-10.50.0.255" in message

@@ -147,9 +147,9 @@ class Activator:
         return {uuid: self._with_failure(connection) for uuid, connection in connections.items()}
 
     def _hold(self) -> None:
-        """Wait with what is kept down, and forget why failed what is tried at once: that was of another content."""
-        held, released = self._conflicts.held(), self._conflicts.released
-        self._failures = {uuid: why for uuid, why in self._failures.items() if uuid not in released}
+        """Wait with what is kept down, and forget why failed what its bridge was too small for until now."""
+        held, grown = self._conflicts.held(), self._conflicts.grown
+        self._failures = {uuid: why for uuid, why in self._failures.items() if uuid not in grown}
         self._due |= held
         self._last_verb |= dict.fromkeys(held, "activate")
         self._in_force -= held.keys()

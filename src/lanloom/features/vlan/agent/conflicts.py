@@ -40,6 +40,7 @@ class AddressConflicts:
         self._holds: dict[str, Hold] = {}
         self._tried: dict[str, tuple[bytes, bool]] = {}
         self._released: Set[str] = frozenset()
+        self._grown: Set[str] = frozenset()
 
     async def drop(
         self,
@@ -60,6 +61,7 @@ class AddressConflicts:
         failed = {uuid for uuid in fresh if (each := found[uuid]) and each.reason == DUPLICATE_ADDRESS}
         inactive = {uuid for uuid in fresh if connections[uuid].phase in ("inactive", "failed")}
         self._released = failed | (inactive & self._holds.keys())
+        self._grown = {uuid for uuid in fresh if (was := self._tried.get(uuid)) and was[0] == now[uuid][0]}
         self._tried = now
         self._holds = {
             item.uuid: known
@@ -81,6 +83,11 @@ class AddressConflicts:
     def released(self) -> Set[str]:
         """The UUIDs of profiles that are to be activated at once: their content changed after a conflict."""
         return self._released
+
+    @property
+    def grown(self) -> Set[str]:
+        """The UUIDs of profiles that are as they were, and whose bridge was too small for them until now."""
+        return self._grown
 
     @property
     def wait(self) -> float:
