@@ -152,13 +152,13 @@ def _linked(plugin: dict[str, Any]) -> Wire | None:
 
     An address is not on the other VLANs of a trunk: those are for links that a guest makes.
     """
-    kind, vlan, master = plugin.get("type"), plugin.get("vlan", 0), plugin.get("master")
+    kind, vlan, master = plugin.get("type"), plugin.get("vlan") or 0, plugin.get("master")
     if kind in BRIDGE_PLUGINS:
         has_own = vlan or not plugin.get("vlanTrunk") or plugin.get("preserveDefaultVlan") is not False
         return _wire(plugin.get("bridge") or DEFAULT_BRIDGE, vlan) if has_own else None
-    if kind == "macvlan" or (kind == "ipvlan" and plugin.get("mode", "l2") == "l2"):
+    if kind == "macvlan" or (kind == "ipvlan" and (plugin.get("mode") or "l2") == "l2"):
         return _wire(master, 0)
-    return _wire(master, plugin.get("vlanId", 0)) if kind == "vlan" else None
+    return _wire(master, plugin.get("vlanId") or 0) if kind == "vlan" else None
 
 
 def _wire(link: object, vlan: object) -> Wire | None:

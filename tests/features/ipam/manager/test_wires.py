@@ -349,6 +349,8 @@ LINKED: dict[str, tuple[Raw, set[Wire]]] = {
     "an ipvlan that routes": ({"type": "ipvlan", "master": "cluster-1-br", "mode": "l3"}, set()),
     "the plugin's own bridge": ({"type": "bridge"}, {Wire("link cni0")}),
     "a NIC": ({"type": "macvlan", "master": "eth1"}, {Wire("link eth1")}),
+    "null for the id of a port": ({"type": "bridge", "bridge": "cluster-1-br", "vlan": None}, {UNTAGGED}),
+    "null for a mode": ({"type": "ipvlan", "master": "eth1", "mode": None}, {Wire("link eth1")}),
     "no name of a link": ({"type": "bridge", "bridge": ["cluster-1-br"]}, set()),
     "no id": ({"type": "bridge", "bridge": "cluster-1-br", "vlan": "150"}, set()),
     "no name of a plugin": ({"type": ["bridge"], "bridge": "cluster-1-br"}, set()),

@@ -242,6 +242,24 @@ def test_foreign() -> None:
     assert plan(wanted, SeenLan(bound=True, foreign="somebody's")) == ()
 
 
+def test_unfinished_in_transit() -> None:
+    """A port that another feature brings is left to that, unfinished or not."""
+
+    async def main() -> None:
+        world = _world()
+        kernel = FakeLanKernel(world)
+        port = _port("a", "V", PODS[0], (), True)
+        wanted = DesiredLan(uid="u-1", ns="blue", bridge="br0", vxlan="vx0", ports=(port,), built=True)
+        await _bring(kernel, wanted)
+        links = world.names["blue"].links
+        links[port.name] = replace(links[port.name], unfinished=True)
+        brought = replace(wanted, ports=(replace(port, in_transit=True),))
+        assert [type(step) for step in plan(wanted, await kernel.observe(wanted))] == [RepairPod]
+        assert plan(brought, await kernel.observe(brought)) == ()
+
+    asyncio.run(main())
+
+
 def test_unfinished_last() -> None:
     """What an unfinished interface needs comes after all else: if it fails, other ports have what they need."""
 

@@ -323,9 +323,8 @@ async def test_a_link_that_is_down_by_intent(each: SwapCluster) -> None:
     assert await each.state() == "down"
 
 
-@story
-async def test_a_machine_that_stops_while_its_link_is_down(each: SwapCluster) -> None:
-    """A machine that stops in the middle starts with its link up, also where the manager died meanwhile."""
+async def _die_with_the_link_down(each: SwapCluster) -> None:
+    """Has a manager die in the middle of a move."""
     each.serve()
     await each.move(flap=True)
     for _ in range(400):
@@ -333,6 +332,12 @@ async def test_a_machine_that_stops_while_its_link_is_down(each: SwapCluster) ->
             break
         await asyncio.sleep(0.05)
     await each.kill("manager")
+
+
+@story
+async def test_a_machine_that_stops_while_its_link_is_down(each: SwapCluster) -> None:
+    """A machine that stops in the middle starts with its link up, also where the manager died meanwhile."""
+    await _die_with_the_link_down(each)
     await each.stop_machine()
     each.lead("next")
     await each.until("Succeeded")
@@ -342,13 +347,7 @@ async def test_a_machine_that_stops_while_its_link_is_down(each: SwapCluster) ->
 @story
 async def test_a_machine_that_is_made_again_while_its_link_is_down(each: SwapCluster) -> None:
     """A VirtualMachine that takes the name of the one whose NIC moved keeps the network and the link of its file."""
-    each.serve()
-    await each.move(flap=True)
-    for _ in range(400):
-        if await each.state() == "down":
-            break
-        await asyncio.sleep(0.05)
-    await each.kill("manager")
+    await _die_with_the_link_down(each)
     await each.make_again("vlan20", state="down")
     each.lead("next")
     assert "starts on" not in (await each.until("Reverted")).status.message

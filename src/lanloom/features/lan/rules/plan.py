@@ -299,7 +299,7 @@ def _finish(wanted: DesiredLan, seen: SeenLan, before: Sequence[LanStep]) -> Ite
     made = {step.port for step in before if isinstance(step, MakePair | MakeVeth)}
     for port in wanted.ports:
         near, end = seen.links.get(port.name), seen.ends.get(port.name)
-        if near is None or end is None or port.name in made:
+        if near is None or end is None or port.name in made or port.in_transit:
             continue
         lacks = port.fresh and (not end.up or _lacks_addresses(port, end))
         if near.unfinished or lacks:
