@@ -3,6 +3,7 @@
 import gc
 import json
 import os
+import re
 import socket
 import subprocess
 import sys
@@ -67,6 +68,34 @@ def test_every_command_has_help_with_an_example(name: str) -> None:
     assert done.exit_code == 0
     assert "Example" in done.stdout
     assert f"lanloom {name}" in done.stdout
+
+
+ROOT = Path(__file__).parents[2]
+QUOTED = re.compile(r"`lanloom ((?:[a-z][a-z-]*(?: |(?=`)))+)")
+"""A command in a message or on a page, up to its first argument."""
+
+
+def _named() -> Iterator[tuple[str, ...]]:
+    """Yield the commands that messages and pages name."""
+    for path in (*ROOT.glob("src/**/*.py"), *ROOT.glob("docs/*.md"), ROOT / "README.md"):
+        text = re.sub(r'"\s*\n\s*f?"', "", path.read_text())
+        yield from (tuple(found.split()) for found in QUOTED.findall(text))
+
+
+def test_messages_name_commands_that_are_there() -> None:
+    """What a message or a page tells the user to run is a command of this version."""
+    named = sorted(set(_named()))
+    assert len(named) > 50
+    assert [words for words in named if not _is_there(words)] == []
+
+
+def _is_there(words: tuple[str, ...]) -> bool:
+    found: click.Command | None = cli
+    for word in words:
+        if not isinstance(found, click.Group):
+            break
+        found = found.get_command(click.Context(found), word)
+    return found is not None
 
 
 def _commands(found: click.Command, *words: str) -> Iterator[tuple[str, ...]]:

@@ -14,7 +14,7 @@ SUBNET, POOL = "198.18.77.0/24", "198.18.77.10-198.18.77.20"
 
 SPOKES = ("lanloom-chk-c", "lanloom-chk-d")
 LAN_NAME, NETNS = "lanloom-check-ipam", "lanloom-chki"
-SILENCE = "see the trial of LANs; `lanloom nic list -A` shows the addresses"
+SILENCE = "see the trial of LANs; `kubectl get ipnic -A` shows the addresses"
 NO_LAN = (
     "pods get addresses on a LAN here: name the link that carries LANs between the nodes: --underlay eth0"
 )

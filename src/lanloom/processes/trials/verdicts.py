@@ -144,7 +144,7 @@ def _judged(trial: Trial, reports: Mapping[str, Report]) -> Verdict:
             trial,
             "failed",
             f"two pods have {twice}",
-            "see `lanloom network verify`, and report this as a defect",
+            "see `kubectl get ipnic -A`, and report this as a defect",
         )
     missing = [text for name, probe in by_name.items() for text in _missing(probe, reports[name], by_name)]
     if missing:
