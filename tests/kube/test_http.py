@@ -357,3 +357,47 @@ async def test_an_observer_hears_of_requests_without_an_answer() -> None:
         with pytest.raises(TransportError):
             await client.get(NODES, "a")
     assert seen == [NO_ANSWER]
+
+
+async def test_a_dry_run_asks_the_server_to_store_nothing() -> None:
+    """With `dry_run`, each write is one of which nothing is stored; reads are as always."""
+    async with (
+        serving(always({"metadata": {"name": "a"}})) as server,
+        HttpClient(server.config(), dry_run=True) as client,
+    ):
+        await client.get(THINGS, "a", "default")
+        await client.create(THINGS, {"metadata": {"name": "a"}}, "default")
+        await client.patch(THINGS, "a", {}, "default")
+        await client.json_patch(THINGS, "a", [], "default", subresource="status")
+        await client.delete(THINGS, "a", "default")
+    assert [(seen.method, seen.query.get("dryRun", "")) for seen in server.seen] == [
+        ("GET", ""),
+        ("POST", "All"),
+        ("PATCH", "All"),
+        ("PATCH", "All"),
+        ("DELETE", "All"),
+    ]
+
+
+async def test_warnings_of_the_server() -> None:
+    """The texts of each header of warnings are heard, quotes and other alphabets in them, also with a refusal."""
+    values = (
+        '299 - "say \\"no\\" – ü"',
+        '299 kube "one", 299 - "two, or \\\\three"',
+        "no warning",
+        '110 - "stale"',
+    )
+
+    async def handle(request: web.BaseRequest) -> web.StreamResponse:
+        response = answer({"metadata": {}}, 200 if request.method == "GET" else 403)
+        for value in values:
+            response.headers.add("Warning", value)
+        return response
+
+    heard: list[str] = []
+    async with serving(handle) as server, HttpClient(server.config(), warn=heard.append) as client:
+        await client.get(THINGS, "a", "default")
+        assert heard == ['say "no" – ü', "one", "two, or \\three"]
+        with pytest.raises(Forbidden):
+            await client.create(THINGS, {"metadata": {"name": "a"}}, "default")
+    assert len(heard) == 6

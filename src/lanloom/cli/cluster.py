@@ -10,6 +10,7 @@ from click.shell_completion import CompletionItem
 from msgspec import Struct
 
 from lanloom.runtime.slimimports import uncollected
+from lanloom.text import one_line
 
 if TYPE_CHECKING:
     from lanloom.api.resource import Resource
@@ -152,10 +153,17 @@ def connect(kubeconfig: str | None, observe: "Observer | None" = None, *, logs: 
     return HttpClient(config, observe=observe, outage=Outage(config.server))
 
 
-def run(cluster: ClusterOptions, work: "Callable[[HttpClient], Awaitable[T]]", *, read: bool = False) -> T:
+def run(
+    cluster: ClusterOptions,
+    work: "Callable[[HttpClient], Awaitable[T]]",
+    *,
+    read: bool = False,
+    dry_run: bool = False,
+) -> T:
     """Run `work` on the cluster and return its result. End the command if it fails.
 
-    `read` says that the command's input was validated before, so malformed data can only be in the cluster.
+    `read` says that the command's input was validated before, so malformed data can only be in the cluster. With
+    `dry_run`, the server judges what `work` writes, and stores nothing.
     """
     import asyncio
 
@@ -164,7 +172,7 @@ def run(cluster: ClusterOptions, work: "Callable[[HttpClient], Awaitable[T]]", *
     from lanloom.kube.http import HttpClient
 
     async def connected() -> T:
-        async with HttpClient(cluster.config) as client:
+        async with HttpClient(cluster.config, dry_run=dry_run, warn=warnings()) as client:
             try:
                 return await work(client)
             except ApiError as error:
@@ -224,6 +232,18 @@ def completed_contexts(ctx: click.Context, option: str, incomplete: str) -> list
         return []
     names = {"context": [*merged.contexts], "cluster_name": [*merged.clusters], "user": [*merged.users]}
     return [CompletionItem(name) for name in sorted(names[option]) if name.startswith(incomplete)]
+
+
+def warnings() -> Callable[[str], None]:
+    """Return a function that prints what a server warns of on standard error, each text once, as kubectl does."""
+    seen: set[str] = set()
+
+    def report(text: str) -> None:
+        if text not in seen:
+            click.echo(f"Warning: {one_line(text)}", err=True)
+        seen.add(text)
+
+    return report
 
 
 def report_notes(notes: Iterable[str]) -> None:

@@ -5,6 +5,7 @@ each agent. This module follows no redirects and keeps no cookies. Its parser is
 """
 
 import asyncio
+import re
 import ssl
 import zlib
 from collections import deque
@@ -111,13 +112,14 @@ class Connection(asyncio.Protocol):
 class Answer:
     """An answer: status, headers and reason once it has begun, and a body that is read once.
 
-    The names of headers are in small letters.
+    The names of headers are in small letters. `warnings` are the texts of all headers of that name.
     """
 
     def __init__(self, transport: asyncio.Transport) -> None:
         self.status = 0
         self.reason = ""
         self.headers: dict[str, str] = {}
+        self.warnings: list[str] = []
         self._transport = transport
         self._parser: Any = HttpResponseParser(self)
         self._head_size = 0
@@ -235,6 +237,7 @@ class Answer:
             raise HttpParserError("an answer without a request")
         self.reason = ""
         self.headers.clear()
+        self.warnings.clear()
 
     def on_status(self, text: bytes) -> None:
         """Implement the parser's target."""
@@ -242,7 +245,10 @@ class Answer:
 
     def on_header(self, name: bytes, value: bytes) -> None:
         """Implement the parser's target."""
-        self.headers[name.decode("latin-1").lower()] = value.decode("latin-1")
+        title = name.decode("latin-1").lower()
+        self.headers[title] = value.decode("latin-1")
+        if title == "warning":
+            self.warnings += _warnings(value)
 
     def on_headers_complete(self) -> None:
         """Implement the parser's target."""
@@ -263,6 +269,15 @@ class Answer:
         if self._has_begun:
             self._keeps_alive = self._parser.should_keep_alive()
             self._complete()
+
+
+_WARNING = re.compile(r'\b299 \S+ "((?:[^"\\]|\\.)*)"')
+
+
+def _warnings(value: bytes) -> list[str]:
+    """Return the texts of a header of warnings (RFC 7234), of which a proxy may have made one of several."""
+    found = _WARNING.findall(value.decode("utf-8", "replace"))
+    return [re.sub(r"\\(.)", r"\1", text) for text in found]
 
 
 class _Gzip:

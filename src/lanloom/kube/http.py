@@ -72,7 +72,9 @@ class HttpClient:
 
     `idle`, `bookmarked_idle` and `token_age` are in seconds, see IDLE_SECONDS, BOOKMARKED_IDLE_SECONDS and
     TOKEN_SECONDS; `page` in objects. `keepalive` holds for every direct connection. `observe` must be quick. `outage`
-    receives the requests that were answered. `now` is the time in seconds since 1970, by which credentials expire.
+    receives the requests that were answered. With `dry_run` the server judges each write, and stores none. `warn`
+    receives the server's warnings, as of its webhooks. `now` is the time in seconds since 1970, by which credentials
+    expire.
     """
 
     def __init__(
@@ -86,6 +88,8 @@ class HttpClient:
         keepalive: Keepalive = KEEPALIVE,
         observe: Observer | None = None,
         outage: Outage | None = None,
+        dry_run: bool = False,
+        warn: Callable[[str], None] = lambda _: None,
         now: Callable[[], float] = time.time,
     ) -> None:
         self._config = config
@@ -99,6 +103,8 @@ class HttpClient:
         self._seconds = REQUEST_SECONDS if config.timeout is None else config.timeout or None
         self._codecs: dict[Resource[Any], Codec[Any]] = {}
         self._outage = outage
+        self._warn = warn
+        self._write_query = {"dryRun": "All"} if dry_run else None
 
     async def __aenter__(self) -> Self:
         return self
@@ -218,7 +224,8 @@ class HttpClient:
         raw = body if isinstance(body, Mapping) else msgspec.to_builtins(body)
         raw = dict(raw) | {"apiVersion": resource.api_version, "kind": resource.kind}
         about = _About("create", resource.full_name)
-        return self._codec(resource).object(await self._bytes(about, "POST", resource.path(namespace), raw))
+        answer = await self._bytes(about, "POST", resource.path(namespace), raw, query=self._write_query)
+        return self._codec(resource).object(answer)
 
     async def patch(
         self,
@@ -232,7 +239,9 @@ class HttpClient:
         """Send a merge patch and return the object as stored. Raises KubeError."""
         path = resource.path(namespace, name, subresource)
         about = _About("patch", resource.full_name)
-        answer = await self._bytes(about, "PATCH", path, patch, content_type=MERGE_PATCH)
+        answer = await self._bytes(
+            about, "PATCH", path, patch, query=self._write_query, content_type=MERGE_PATCH
+        )
         return self._codec(resource).object(answer)
 
     async def json_patch(
@@ -247,7 +256,9 @@ class HttpClient:
         """Send a JSON patch and return the object as stored. Raises KubeError."""
         path = resource.path(namespace, name, subresource)
         about = _About("patch", resource.full_name)
-        answer = await self._bytes(about, "PATCH", path, list(operations), content_type=JSON_PATCH)
+        answer = await self._bytes(
+            about, "PATCH", path, list(operations), query=self._write_query, content_type=JSON_PATCH
+        )
         return self._codec(resource).object(answer)
 
     async def delete(
@@ -269,7 +280,7 @@ class HttpClient:
         if grace is not None:
             options["gracePeriodSeconds"] = grace
         about = _About("delete", resource.full_name)
-        await self._bytes(about, "DELETE", resource.path(namespace, name), options)
+        await self._bytes(about, "DELETE", resource.path(namespace, name), options, query=self._write_query)
 
     def _codec(self, resource: Resource[T]) -> Codec[T]:
         codec = self._codecs.get(resource)
@@ -323,6 +334,8 @@ class HttpClient:
             async with asyncio.timeout(seconds):
                 connection, answer = await self._begin(about, pool, tls, request)
                 try:
+                    for text in answer.warnings:
+                        self._warn(text)
                     if answer.status >= 300:
                         status = refusal(await answer.read(), answer.status, answer.reason)
                         refused = from_status(answer.status, status)

@@ -23,6 +23,28 @@ def managed(tmp_path: Path) -> Iterator[Cluster]:
         yield made
 
 
+def test_overlaps_on_a_wire(managed: Cluster) -> None:
+    """A command prints what the webhooks warn of, and a dry run is refused and warned of as the command is."""
+
+    async def join(client: Client) -> None:
+        for number in (1, 2):
+            ipam = {"type": "lanloom-ipam", "network": f"net{number}"}
+            config = {"type": "macvlan", "master": "wan", "ipam": ipam}
+            await client.create(NADS, nad_body(f"nad{number}", config, {}), "default")
+
+    for number in (1, 2):
+        added = managed.lanloom("network", "add", "--subnet", f"cidr=10.{number}.0.0/24,pool", f"net{number}")
+        assert added.exit_code == 0, added.output
+    managed.do(join)
+    for pool, code, told in ((",pool", 1, "Error: "), ("", 0, "Warning: Network net2: ")):
+        for more in (["--dry-run"], []):
+            words = ("network", "modify", "--subnet", f"add:cidr=10.1.0.0/16{pool}", *more, "net2")
+            done = managed.lanloom(*words)
+            assert done.exit_code == code, done.output
+            assert done.stderr.startswith(told)
+            assert "overlap on " in done.stderr
+
+
 def test_the_nodes_own_addresses(managed: Cluster) -> None:
     """Of a network that contains the nodes, no instance gets a node's address by itself, nor by name without force."""
 

@@ -189,14 +189,14 @@ class ChangeOptions(Struct, frozen=True):
 
         with refusals():
             check_idents([network])
-        edit = Edit(ident=network, steps=steps, new_uuid=new_uuid, check=check, dry_run=self.dry_run)
+        edit = Edit(ident=network, steps=steps, new_uuid=new_uuid, check=check)
         self.run(lambda client: modify_network(client, edit, Random()))
 
     def run(self, work: "Callable[[Client], Awaitable[Result]]") -> None:
         """Do the work, whose input was read before, and report what changed or would, and notes as warnings."""
         from lanloom.features.ipam.cli.grammar.difference import differences
 
-        done = run(self.cluster, work, read=True)
+        done = run(self.cluster, work, read=True, dry_run=self.dry_run)
         report_notes(done.notes)
         if self.output != "table":
             print_data(_plain(done, dry_run=self.dry_run), self.output)

@@ -107,7 +107,7 @@ def add(
         steps += [] if tags is None else [AddTags(tags=tuple(map(check_tag, tags.split(","))))]
         steps += shares_steps(namespaces, quota, force_namespaces, sticky_for)
         steps += add_steps(subnets, pools, add_reserved_ips, old)
-    change.run(lambda client: add_network(client, name, steps, new_uuid, dry_run=change.dry_run))
+    change.run(lambda client: add_network(client, name, steps, new_uuid))
 
 
 @click.command()
@@ -246,7 +246,7 @@ def remove(network: str, change: ChangeOptions) -> None:
 
     with refusals():
         check_idents([network])
-    change.run(lambda client: remove_network(client, network, dry_run=change.dry_run))
+    change.run(lambda client: remove_network(client, network))
 
 
 @click.command()

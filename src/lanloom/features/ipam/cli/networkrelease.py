@@ -44,7 +44,7 @@ def release(
     with refusals():
         check_idents([network])
         wanted = tuple(map(parse_address, addresses))
-    done = run(cluster, lambda client: release_held(client, network, wanted, dry_run=dry_run))
+    done = run(cluster, lambda client: release_held(client, network, wanted), dry_run=dry_run)
     if output != "table":
         print_data([to_builtins(hold) for hold in done], output)
         return

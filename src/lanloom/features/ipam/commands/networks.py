@@ -1,7 +1,7 @@
 """Changes of networks: read everything, apply the rules to a copy, and write what differs if nothing changed meanwhile.
 
-The webhooks validate by the same rules again. Validation here lets a refusal name the command's options,
-and so that a dry run needs to write nothing.
+The webhooks validate by the same rules again, and by what else is on a network's wires. Validation here lets a refusal
+name the command's options. A dry run is the same with a client of whose requests the server stores nothing.
 """
 
 import asyncio
@@ -41,22 +41,19 @@ class Result(Struct, frozen=True, kw_only=True):
     notes: tuple[str, ...] = ()
 
 
-async def add(
-    client: Client, name: str, steps: Iterable[Step], new_uuid: NewUuid, *, dry_run: bool = False
-) -> Result:
+async def add(client: Client, name: str, steps: Iterable[Step], new_uuid: NewUuid) -> Result:
     """Add a network. Raises Malformed, Denied, KubeError."""
     check_name(name, "a network")
     state = await read_state(client)
     name_is_free(state, Network(id="", name=name))
     new = Network(id=_free_object_name(state, name), name=name)
     change = apply(new, steps, Ledger(new), new_uuid)
-    if not dry_run:
-        try:
-            await client.create(
-                NETWORKS, {"metadata": {"name": new.id}, "spec": to_builtins(new_spec(change.network))}
-            )
-        except AlreadyExists:
-            raise _taken(name) from None
+    try:
+        await client.create(
+            NETWORKS, {"metadata": {"name": new.id}, "spec": to_builtins(new_spec(change.network))}
+        )
+    except AlreadyExists:
+        raise _taken(name) from None
     return Result(after=change.network, notes=change.notes)
 
 
@@ -67,7 +64,6 @@ class Edit(Struct, frozen=True, kw_only=True):
     steps: Callable[[Network], Iterable[Step]]
     new_uuid: NewUuid
     check: NetworkCheck | None = None
-    dry_run: bool = False
 
 
 async def modify(client: Client, edit: Edit, rng: Random) -> Result:
@@ -95,13 +91,13 @@ async def _modify(client: Client, edit: Edit) -> Result:
     if edit.check is not None:
         edit.check(state, change.network)
     patch = _patch(item, before, change.network)
-    if patch and not edit.dry_run:
+    if patch:
         version = {"resourceVersion": item.metadata.resource_version}
         await client.patch(NETWORKS, item.metadata.name, {"metadata": version, "spec": patch})
     return Result(before=before, after=change.network, notes=change.notes)
 
 
-async def remove(client: Client, ident: str, *, dry_run: bool = False) -> Result:
+async def remove(client: Client, ident: str) -> Result:
     """Remove a network without users. Raises Denied, KubeError."""
     state = await read_state(client)
     item = state.find(ident)
@@ -118,8 +114,7 @@ async def remove(client: Client, ident: str, *, dry_run: bool = False) -> Result
             f"{nics[0].metadata.key} of {nics[0].spec.owner.kind} {nics[0].spec.owner.name}; "
             "remove them, or move them to another network first"
         )
-    if not dry_run:
-        await client.delete(NETWORKS, item.metadata.name, uid=item.metadata.uid)
+    await client.delete(NETWORKS, item.metadata.name, uid=item.metadata.uid)
     return Result(before=network)
 
 

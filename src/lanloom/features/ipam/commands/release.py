@@ -11,9 +11,7 @@ from lanloom.kube.ports import Client
 from lanloom.refusals import Denied
 
 
-async def release(
-    client: Client, network: str, addresses: Sequence[Address], *, dry_run: bool = False
-) -> tuple[Hold, ...]:
+async def release(client: Client, network: str, addresses: Sequence[Address]) -> tuple[Hold, ...]:
     """Delete the NICs that keep these addresses of a network; return what they kept. Raises Denied, KubeError.
 
     All of them or none: an address that is not kept, or that is in use, is refused first. A pod that comes for the name
@@ -32,7 +30,7 @@ async def release(
                 f"{owner.name} and not only kept for it; `lanloom network usage {item.called}` lists what is kept"
             )
     chosen = {str(nic.metadata.key): nic for nic in found.values()}
-    for nic in chosen.values() if not dry_run else ():
+    for nic in chosen.values():
         with ignore_not_found(nic.metadata.name):
             await client.delete(NICS, nic.metadata.name, nic.metadata.namespace, uid=nic.metadata.uid)
     return tuple(holds[key] for key in chosen)
