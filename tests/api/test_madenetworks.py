@@ -7,6 +7,7 @@ from msgspec import convert
 
 from lanloom.api.ipam import NETWORKS, Network
 from lanloom.api.madenetworks import MadeNetwork, MadeSubnet
+from lanloom.refusals import Denied
 
 V4, V6 = "10.7.0.0/24", "fd07::/64"
 ADDED = {"name": "web", "uuid": "5c8d1f3e-0a41-4f0f-9a44-2f1d6a0c7b11", "dhcp": True, "leaseSeconds": 600}
@@ -87,3 +88,69 @@ def test_another_pool_is_put_right(pool: dict[str, Any]) -> None:
     """The pool of a subnet is all of it, without a name, and gives its addresses away."""
     current = convert({"spec": {"subnets": [{"cidr": V4, "pools": [{"range": V4} | pool]}]}}, NETWORKS.type)
     assert repaired(made(MadeSubnet(V4)), current) == [{"cidr": V4, "pools": [{"range": V4}]}]
+
+
+OWNED = MadeNetwork(
+    name="made",
+    labels={"owner": "u1"},
+    annotations={"owner": "blue"},
+    subnets=(MadeSubnet(V4, "10.7.0.1"), MadeSubnet(V6)),
+    namespaces=("default",),
+)
+FIRST = OWNED.body()["spec"]["subnets"][0]
+
+
+def written(**changes: Any) -> Network:
+    """That Network as a user writes it: other fields of its first subnet, its spec, or its metadata."""
+    body = OWNED.body()
+    first, *others = body["spec"]["subnets"]
+    subnets = changes.pop("subnets", [first | changes.pop("first", {}), *others])
+    meta = body["metadata"] | changes.pop("metadata", {})
+    return convert({"metadata": meta, "spec": body["spec"] | {"subnets": subnets} | changes}, Network)
+
+
+UNDONE: dict[str, tuple[str, dict[str, Any]]] = {
+    "a part of the pool": ("spec.subnets", {"first": {"pools": [{"range": "10.7.0.0/25"}]}}),
+    "no pool": ("spec.subnets", {"first": {"pools": []}}),
+    "a disabled pool": ("spec.subnets", {"first": {"pools": [{"range": V4, "disabled": True}]}}),
+    "another gateway": ("spec.subnets", {"first": {"gateway": "10.7.0.2"}}),
+    "a subnet less": ("spec.subnets", {"subnets": [FIRST]}),
+    "other namespaces": ("spec.namespaces", {"namespaces": ["*"]}),
+    "no label": ("metadata.labels[owner]", {"metadata": {"labels": {}}}),
+    "another annotation": ("metadata.annotations[owner]", {"metadata": {"annotations": {"owner": "red"}}}),
+}
+STAYS: dict[str, dict[str, Any]] = {
+    "nothing": {},
+    "what an administrator adds": {
+        "first": ADDED | {"external": RESERVED},
+        "quota": {"*": 5},
+        "name": "shop",
+    },
+    "labels": {"metadata": {"labels": {"owner": "u1", "a": "b"}}},
+    "another Network": {"metadata": {"name": "other"}, "subnets": []},
+}
+
+
+@pytest.mark.parametrize(("field", "changes"), UNDONE.values(), ids=list(UNDONE))
+def test_what_would_be_undone_is_refused(field: str, changes: dict[str, Any]) -> None:
+    """A write of what the owner's controller takes back is refused, unless it was so before."""
+    new = written(**changes)
+    for old in (None, written(), written(quota={"*": 1})):
+        with pytest.raises(Denied) as refusal:
+            OWNED.check(new, old, "LAN default/blue")
+        assert str(refusal.value).startswith(f"Network made: {field} follows from LAN default/blue")
+    assert OWNED.check(written(**changes, tags=["a"]), new, "LAN default/blue") == ()
+    assert OWNED.check(written(), new, "LAN default/blue") == ()
+
+
+@pytest.mark.parametrize("changes", STAYS.values(), ids=list(STAYS))
+def test_what_stays_is_allowed(changes: dict[str, Any]) -> None:
+    """What a repair leaves alone is the administrator's."""
+    assert OWNED.check(written(**changes), written(), "LAN default/blue") == ()
+
+
+def test_a_deletion_is_warned_of() -> None:
+    """A deletion warns that the Network comes back."""
+    (warning,) = OWNED.check(None, written(), "LAN default/blue")
+    assert "created again" in warning
+    assert OWNED.check(None, written(metadata={"name": "other"}), "LAN default/blue") == ()

@@ -1,11 +1,11 @@
 """Networks of addresses that a feature creates for an object of its own: their names, bodies and repairs.
 
-An administrator may add names, reservations and quotas to such a Network. They stay.
+An administrator may add names, reservations and quotas to such a Network. They stay. What would be undone is refused.
 """
 
 import hashlib
 import re
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from ipaddress import IPv4Address, IPv6Address, ip_network
 from typing import Any
 
@@ -13,6 +13,7 @@ from msgspec import Struct, to_builtins
 from msgspec.structs import replace
 
 from lanloom.api.ipam import NETWORKS, Network, PoolSpec, SubnetSpec
+from lanloom.refusals import Denied
 
 Raw = dict[str, Any]
 
@@ -84,6 +85,27 @@ class MadeNetwork(Struct, frozen=True, kw_only=True):
             patch.setdefault("metadata", {})["resourceVersion"] = meta.resource_version
         return patch
 
+    def check(self, new: Network | None, old: Network | None, owner: str) -> tuple[str, ...]:
+        """Check what a user writes; return warnings. Raises Denied for what a repair would undo. `owner` is a title.
+
+        A fault that was there before is no reason: its repair is under way.
+        """
+        if new is None:
+            is_ours = old is not None and old.metadata.name == self.name
+            again = f"Network {self.name} belongs to {owner}, for which it is created again; delete that one instead"
+            return (again,) if is_ours else ()
+        if new.metadata.name != self.name:
+            return ()
+        now, before = _stated(new), _stated(old) if old is not None else {}
+        for field in _fields(self.repair(new)):
+            if old is None or before.get(field) != now.get(field):
+                exclude = "; to exclude addresses, make them external" if field == _SUBNETS else ""
+                raise Denied(
+                    f"Network {self.name}: {field} follows from {owner}, to which the Network belongs; change that one "
+                    f"instead{exclude}"
+                )
+        return ()
+
     def _is_met_by(self, found: tuple[SubnetSpec, ...]) -> bool:
         return len(found) == len(self.subnets) and all(map(_is_as, found, self.subnets))
 
@@ -101,6 +123,27 @@ def _is_as(found: SubnetSpec, wanted: MadeSubnet) -> bool:
     pools = [(_ends(pool.range), pool.name, pool.disabled) for pool in found.pools]
     same = (_ends(found.cidr), _ends(found.gateway)) == (_ends(wanted.cidr), _ends(wanted.gateway))
     return same and pools == [(_ends(wanted.cidr), "", False)] and wanted.dhcp in (None, found.dhcp)
+
+
+_SUBNETS = "spec.subnets"
+
+
+def _fields(patch: Raw) -> Iterator[str]:
+    """Yield the fields that a repair writes."""
+    meta = patch.get("metadata", {})
+    yield from (f"metadata.{name}[{key}]" for name in ("labels", "annotations") for key in meta.get(name, ()))
+    yield from (f"spec.{name}" for name in patch.get("spec", ()))
+
+
+def _stated(network: Network) -> dict[str, object]:
+    """Return the values of the fields that a repair may write."""
+    meta, spec = network.metadata, network.spec
+    return {
+        **{f"metadata.labels[{key}]": value for key, value in meta.labels.items()},
+        **{f"metadata.annotations[{key}]": value for key, value in meta.annotations.items()},
+        _SUBNETS: spec.subnets,
+        "spec.namespaces": spec.namespaces,
+    }
 
 
 _NEW = SubnetSpec(cidr="")

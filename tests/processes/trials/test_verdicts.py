@@ -86,7 +86,7 @@ UNSCHEDULED = Pod(
             "ipam",
             changed("ipam-b", addresses=("198.18.77.10/24",)),
             "two pods have the address 198.18.77.10/24",
-            "verify",
+            "kubectl get ipnic",
         ),
         (
             "isolated",

@@ -19,6 +19,7 @@ from lanloom.api.admission import (
 from lanloom.api.core import NAMESPACES
 from lanloom.api.dummy import DUMMY_CLUSTER_NETWORKS, DummyClusterNetwork
 from lanloom.api.harvester import VLAN_CONFIGS, VlanConfig
+from lanloom.api.ipam import NETWORKS, Network
 from lanloom.api.meta import Key
 from lanloom.api.multus import NADS, NetworkAttachmentDefinition
 from lanloom.api.nadconfig import links_of
@@ -40,6 +41,7 @@ from lanloom.features.dummy.rules.admit import (
     not_admitted,
 )
 from lanloom.features.dummy.rules.model import Isolated, owner_of
+from lanloom.features.dummy.rules.objects import ipam_network
 from lanloom.features.dummy.rules.spec import changes, changes_while_used, parse
 from lanloom.features.dummy.rules.subnet import Ranges
 from lanloom.kube.inflight import InFlight
@@ -146,6 +148,18 @@ class ObjectValidator:
         await self._check_owned(new, old, by_manager=by_manager)
         if new is None and old is not None and not by_manager:
             await self._check_unused(old)
+
+    async def addresses(self, new: Network | None, old: Network | None) -> tuple[str, ...]:
+        """Return warnings about a Network, of an isolated network or not. Raises Denied, KubeError."""
+        uid = next((one for item in (old, new) if item is not None and (one := owner_of(item))), "")
+        known = next((item for item in self._reader.networks() if item.metadata.uid == uid), None)
+        owner = await get_or_none(self._client, DUMMY_CLUSTER_NETWORKS, known.metadata.key) if known else None
+        if owner is None or owner.metadata.uid != uid or owner.metadata.is_deleting:
+            return ()
+        with suppress(Malformed):
+            if (net := parse(owner)).subnets:
+                return ipam_network(net).check(new, old, f"DummyClusterNetwork {net.name}")
+        return ()
 
     async def _check_owned(
         self,
@@ -282,6 +296,10 @@ class DummyAdmission(TableAdmission):
         """Allow or refuse what is written of a NAD."""
         return await verdict_of(self._nad(request))
 
+    async def validate_addresses(self, request: AdmissionRequest) -> Verdict:
+        """Allow or refuse what is written of a Network that an isolated network has for its subnets."""
+        return await verdict_of(self._addresses(request))
+
     async def validate_config(self, request: AdmissionRequest) -> Verdict:
         """Allow or refuse what is written of a VlanConfig."""
         return await verdict_of(self._config(request))
@@ -311,6 +329,13 @@ class DummyAdmission(TableAdmission):
             self._in_flight.add(NADS, request, new, old)
         return ()
 
+    async def _addresses(self, request: AdmissionRequest) -> tuple[str, ...]:
+        new, old = new_of(NETWORKS, request), old_of(NETWORKS, request)
+        owned = any(item is not None and owner_of(item) for item in (new, old))
+        if not owned or request.sub_resource or await self._is_manager(request.user_info):
+            return ()
+        return await self._objects.addresses(new, old)
+
     async def _config(self, request: AdmissionRequest) -> tuple[str, ...]:
         try:
             new, old = new_of(VLAN_CONFIGS, request), old_of(VLAN_CONFIGS, request)
@@ -326,5 +351,6 @@ WEBHOOKS = (
     Webhook("validate", DUMMY_CLUSTER_NETWORKS, EVERY, DummyAdmission.validate_network),
     Webhook("validate", NADS, EVERY, DummyAdmission.validate_nad),
     Webhook("validate", VLAN_CONFIGS, WRITTEN, DummyAdmission.validate_config),
+    Webhook("validate", NETWORKS, EVERY, DummyAdmission.validate_addresses),
 )
 """What the API server asks about. Nothing is filled in: what is left out has its default in the schema."""

@@ -19,6 +19,7 @@ from lanloom.api.admission import (
     new_of,
     old_of,
 )
+from lanloom.api.ipam import NETWORKS
 from lanloom.api.lan import FORCE_DELETE, LAN, LAN_NODES, LANS, LANNode
 from lanloom.api.lannads import attaching, spokes_named
 from lanloom.api.multus import NADS, NetworkAttachmentDefinition
@@ -47,8 +48,9 @@ from lanloom.features.lan.rules.nads import owner_of
 from lanloom.features.lan.rules.permits import USUAL, Permits, check_permits
 from lanloom.features.lan.rules.removal import attached, users_of, with_attached
 from lanloom.features.lan.rules.spec import check, check_changes, defaults, is_rerouted, title_of
+from lanloom.features.lan.rules.subnets import network_of
 from lanloom.kube.inflight import InFlight
-from lanloom.kube.lookup import cached_then_live, list_or_empty, recheck
+from lanloom.kube.lookup import cached_then_live, get_or_none, list_or_empty, recheck
 from lanloom.kube.ports import Client
 from lanloom.nads.faults import NO_PODS, NadFault, check_faults
 from lanloom.nads.guard import pending
@@ -120,6 +122,10 @@ class LanAdmission(TableAdmission):
     async def validate_nad(self, request: AdmissionRequest) -> Verdict:
         """Allow or refuse what is written of a NAD, as far as it is a LAN's."""
         return await verdict_of(self._nad(request))
+
+    async def validate_network(self, request: AdmissionRequest) -> Verdict:
+        """Allow or refuse what is written of a Network that a LAN has for its subnets."""
+        return await verdict_of(self._network(request))
 
     async def validate_report(self, request: AdmissionRequest) -> Verdict:
         """Allow an agent the report of its own node only."""
@@ -278,6 +284,17 @@ class LanAdmission(TableAdmission):
             requests = (request.title for request in pending(nad, use.seen, self._now()))
             check_unused(nad, map(str, use.users_of(nad.metadata.key)), requests)
 
+    async def _network(self, request: AdmissionRequest) -> tuple[str, ...]:
+        new, old = new_of(NETWORKS, request), old_of(NETWORKS, request)
+        uid = next((one for item in (old, new) if item is not None and (one := owner_of(item.metadata))), "")
+        known = self._informers.of_uid(uid)
+        if known is None or request.sub_resource or await self._is_manager(request.user_info):
+            return ()
+        lan = await get_or_none(self._client, LANS, known.metadata.key)
+        if lan is None or lan.metadata.uid != uid or lan.metadata.is_deleting or not lan.spec.subnets:
+            return ()
+        return network_of(lan).check(new, old, title_of(lan))
+
     async def _report(self, request: AdmissionRequest) -> tuple[str, ...]:
         node = agent_node(request.user_info, self._node_of_pod)
         if node is None:
@@ -353,5 +370,6 @@ WEBHOOKS = (
     Webhook("validate", LANS, EVERY, LanAdmission.validate_lan),
     Webhook("validate", NADS, EVERY, LanAdmission.validate_nad),
     Webhook("validate", LAN_NODES, EVERY, LanAdmission.validate_report),
+    Webhook("validate", NETWORKS, EVERY, LanAdmission.validate_network),
 )
 """What the API server asks about."""

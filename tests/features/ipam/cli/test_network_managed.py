@@ -9,6 +9,9 @@ from pathlib import Path
 import pytest
 
 from lanloom.api.core import CRDS
+from lanloom.api.dummy import DUMMY_CLUSTER_NETWORKS
+from lanloom.api.ipam import NETWORKS
+from lanloom.api.lan import LANS
 from lanloom.features.ipam.state import read_state
 from lanloom.kube.errors import AlreadyExists
 from lanloom.kube.ports import Client
@@ -110,3 +113,32 @@ def try_surface(cluster: Cluster) -> None:
     assert found["external_reservations"][:3] == ["192.0.0.0", "192.0.2.20-192.0.2.29", "192.0.2.40"]
     assert found["group_list"] == [["default", "bridged", "br0", "100"]]
     assert (other["network"], other["free_count"]) == ("198.51.100.0/24", 253)
+
+
+LAN = {"ns": "blue", "bridge": "br0", "vxlan": "vx0", "vni": 222, "defaultVxlanDev": "eth0", "spokes": ["a"]}
+ISOLATED: dict[str, object] = {"bridgeName": "iso-br", "nadName": "iso", "nadNamespace": "default"}
+
+
+@pytest.mark.parametrize("owner", ["LAN default/blue", "DummyClusterNetwork iso"])
+def test_a_network_of_another_object(managed: Cluster, owner: str) -> None:
+    """The Network of a LAN or an isolated network is changed with that one; what is added to it stays."""
+
+    async def made(client: Client) -> str:
+        if owner.startswith("LAN"):
+            spec: dict[str, object] = LAN | {"subnets": [{"cidr": "10.7.0.0/24"}]}
+            await client.create(LANS, {"metadata": {"name": "blue"}, "spec": spec}, "default")
+        else:
+            spec = dict(ISOLATED) | {"subnet": "10.7.0.0/24"}
+            await client.create(DUMMY_CLUSTER_NETWORKS, {"metadata": {"name": "iso"}, "spec": spec})
+        found = await eventually(partial(client.list, NETWORKS), lambda networks: bool(networks.items))
+        return found.items[0].metadata.name
+
+    name = managed.do(made)
+    for more in (["--dry-run"], []):
+        refused = managed.lanloom("network", "modify", "--pool", "remove:10.7.0.9", *more, name)
+        assert refused.exit_code == 1, refused.output
+        assert f"spec.subnets follows from {owner}" in refused.stderr
+    added = managed.lanloom("network", "modify", "--add-reserved-ips", "10.7.0.9", name)
+    assert added.exit_code == 0, added.output
+    removed = managed.lanloom("network", "remove", "--dry-run", name)
+    assert f"Warning: Network {name} belongs to {owner}" in removed.stderr
