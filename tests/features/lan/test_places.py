@@ -6,7 +6,7 @@ from lanloom.api.core import Pod
 from lanloom.api.lan import LAN
 from lanloom.api.multus import NETWORK_STATUS
 from lanloom.api.reading import convert
-from lanloom.features.lan.views import places_of_pods
+from lanloom.features.lan.attachments import places_of_pods
 
 
 def lan(name: str, *spokes: str) -> LAN:

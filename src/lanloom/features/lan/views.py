@@ -1,12 +1,11 @@
 """LANs as people and programs are shown them, from what the API server says now."""
 
 from collections.abc import Iterable, Iterator, Mapping
-from typing import NamedTuple, TypeVar, get_args
+from typing import TypeVar
 
 from msgspec import Struct
 from msgspec.structs import replace
 
-from lanloom.api.core import PODS, Pod
 from lanloom.api.lan import (
     LAN,
     LAN_NODES,
@@ -19,10 +18,10 @@ from lanloom.api.lan import (
     NodeResult,
     nad_name,
 )
-from lanloom.api.meta import Condition, Key
-from lanloom.api.multus import NETWORK_STATUS, attachments
+from lanloom.api.meta import Condition
 from lanloom.cli.details import EventView
 from lanloom.cli.query import Field, Query
+from lanloom.features.lan.attachments import Attached, Places, places_of_reports, read_own_places
 from lanloom.features.lan.rules.options import Options, PortOptions, options_of
 from lanloom.features.lan.rules.status import narrowest, title_of_uplink
 from lanloom.features.lan.rules.underlays import ADDRESSES_DIFFER
@@ -110,10 +109,10 @@ class LanView(Struct, frozen=True, kw_only=True, rename="camel"):
 
 def lan_views(lans: Iterable[LAN], reports: Iterable[LANNode]) -> tuple[LanView, ...]:
     """Return every LAN, ordered by namespace and name."""
-    return _views(lans, _places(reports))
+    return _views(lans, places_of_reports(reports))
 
 
-def _views(lans: Iterable[LAN], places: "Places") -> tuple[LanView, ...]:
+def _views(lans: Iterable[LAN], places: Places) -> tuple[LanView, ...]:
     return tuple(_view(lan, places) for lan in sorted(lans, key=lambda item: item.metadata.key))
 
 
@@ -126,7 +125,7 @@ async def read_views(client: Reader, namespace: str = "") -> tuple[LanView, ...]
     try:
         return lan_views(lans, await list_or_empty(client, LAN_NODES))
     except Forbidden:
-        places = await _own_places(client, lans, namespace)
+        places = await read_own_places(client, lans, namespace)
         return tuple(replace(view, partial=True) for view in _views(lans, places))
 
 
@@ -170,67 +169,6 @@ def choose(name: str, by_title: Mapping[str, T], namespace: str = "") -> T:
         raise Denied(f"several LANs are called {quote(name)}: {listed(titles)}; give the namespace as well")
     there = f"there are {listed(sorted(by_title))}" if by_title else "there is none"
     raise Denied(f"there is no LAN {quote(name)}; {there}")
-
-
-class Attached(NamedTuple):
-    """The nodes on which a spoke is attached, its pods there, and its mode; two nodes while a machine migrates."""
-
-    node: str = ""
-    pod: str = ""
-    mode: str = ""
-
-
-Places = Mapping[tuple[str, str], Attached]
-"""By a LAN's uid and a spoke."""
-
-
-def _places(reports: Iterable[LANNode]) -> Places:
-    found: dict[tuple[str, str], Attached] = {}
-    for report in sorted(reports, key=lambda item: item.metadata.name):
-        for entry in report.status.lans:
-            for spoke in entry.spokes:
-                at = found.get((entry.uid, spoke.name), Attached())
-                node = ", ".join(filter(None, (at.node, report.metadata.name)))
-                pod = ", ".join(filter(None, (at.pod, spoke.pod)))
-                found[entry.uid, spoke.name] = Attached(node, pod, spoke.mode)
-    return found
-
-
-async def _own_places(client: Reader, lans: Iterable[LAN], namespace: str) -> Places:
-    """Return where spokes are attached, from the pods that the reader may see."""
-    try:
-        return places_of_pods(lans, await list_or_empty(client, PODS, namespace))
-    except Forbidden:
-        return {}
-
-
-def places_of_pods(lans: Iterable[LAN], pods: Iterable[Pod]) -> Places:
-    """Return where spokes are attached, as far as these pods tell."""
-    nads: dict[Key, tuple[tuple[str, str], Mode]] = {}
-    for lan in lans:
-        for spoke in lan.spec.spokes:
-            for mode in get_args(Mode):
-                key = Key(lan.metadata.namespace, nad_name(spoke, mode))
-                nads[key] = ((lan.metadata.uid, spoke), mode)
-    found: dict[tuple[str, str], Attached] = {}
-    for pod in sorted(pods, key=lambda item: item.metadata.key):
-        for nad in () if pod.has_ended else _nads(pod):
-            if nad in nads:
-                place, mode = nads[nad]
-                at = found.get(place, Attached())
-                node = ", ".join(filter(None, (at.node, pod.spec.node_name)))
-                title = ", ".join(filter(None, (at.pod, str(pod.metadata.key))))
-                found[place] = Attached(node, title, mode)
-    return found
-
-
-def _nads(pod: Pod) -> Iterator[Key]:
-    try:
-        names = attachments(pod.metadata.annotations.get(NETWORK_STATUS, ""))
-    except ValueError:
-        return
-    for item in names:
-        yield Key(item.namespace or pod.metadata.namespace, item.name)
 
 
 def _view(lan: LAN, places: Places) -> LanView:
