@@ -40,7 +40,7 @@ from lanloom.runtime.https.connections import limits_of_process
 from lanloom.runtime.https.errors import StatusError
 from lanloom.runtime.https.server import HttpsServer, present, server_context
 from lanloom.runtime.probes import ProbeServer, pages
-from lanloom.runtime.tcpsockets import listen
+from lanloom.runtime.sockets import listen
 from lanloom.runtime.webhookconfig import installed_configurations
 from lanloom_embedded.authz import MASTERS, bootstrap_roles
 from lanloom_embedded.client import HttpsPoster, HttpsWebhooks, fetch

@@ -21,7 +21,7 @@ from lanloom.features import FEATURES
 from lanloom.kube.config import ClusterConfig
 from lanloom.kube.http import HttpClient
 from lanloom.kube.loading import load
-from lanloom.runtime.tcpsockets import listen
+from lanloom.runtime.sockets import listen
 from lanloom_embedded.serve import ServeSettings, serve
 from tests.console import agents
 from tests.harness.servers.real import free_ports

@@ -16,7 +16,7 @@ from lanloom.console.serve import CONNECTIONS, Certificate, serve
 from lanloom.console.sessions import Sessions
 from lanloom.features import FEATURES
 from lanloom.kube.config import ClusterConfig
-from lanloom.runtime.tcpsockets import listen
+from lanloom.runtime.sockets import listen
 
 pytestmark = pytest.mark.slow
 

@@ -8,7 +8,7 @@ from lanloom.__main__ import cli
 from lanloom.console.catalogue import pages as console_pages
 from lanloom.features import FEATURES
 from lanloom.runtime.probes import pages, parse_address
-from lanloom.runtime.tcpsockets import EVERYWHERE
+from lanloom.runtime.sockets import EVERYWHERE
 from tests.processes.deployed import (
     ROOT,
     Raw,

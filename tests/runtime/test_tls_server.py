@@ -13,7 +13,7 @@ from lanloom.kube.errors import TransportError
 from lanloom.runtime.certificates import issue
 from lanloom.runtime.https.connections import Limits
 from lanloom.runtime.https.server import HttpsServer
-from lanloom.runtime.tcpsockets import listen
+from lanloom.runtime.sockets import listen
 from lanloom.runtime.webhooks import TlsServer, webhook_app
 from lanloom_embedded.client import HttpsPoster
 

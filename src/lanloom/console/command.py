@@ -77,7 +77,7 @@ def command(
     from lanloom.kube.errors import ConfigError
     from lanloom.runtime.probes import parse_address
     from lanloom.runtime.process import run_process
-    from lanloom.runtime.tcpsockets import listen
+    from lanloom.runtime.sockets import listen
 
     try:
         host, port = parse_address(address)

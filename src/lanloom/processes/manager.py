@@ -40,7 +40,7 @@ from lanloom.runtime.context import ManagerContext, ManagerPart
 from lanloom.runtime.feature import Feature, in_order, load, webhooks_of
 from lanloom.runtime.identity import MANAGER_LEASE
 from lanloom.runtime.ports import HARVESTER_RUNS
-from lanloom.runtime.tcpsockets import EVERYWHERE
+from lanloom.runtime.sockets import EVERYWHERE
 from lanloom.runtime.webhookconfig import SERVICE_NAME, Registration, may_register, webhook_configurations
 from lanloom.runtime.webhooks import Reviews, TlsServer, app_of, refer_all, secret_path
 from lanloom.runtime.webhooktable import Webhook

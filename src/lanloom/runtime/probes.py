@@ -17,7 +17,7 @@ import structlog
 from msgspec import Struct
 
 from lanloom.runtime.exposition import CONTENT_TYPE
-from lanloom.runtime.tcpsockets import listen
+from lanloom.runtime.sockets import listen
 
 log = structlog.get_logger(__name__)
 

@@ -30,7 +30,7 @@ from lanloom.runtime.https.errors import StatusError, TooManyRequests
 from lanloom.runtime.https.server import HttpsServer, present, server_context
 from lanloom.runtime.https.shares import INLINE_BYTES, RETRY_SECONDS, Share, Shares
 from lanloom.runtime.process import is_out_of_memory
-from lanloom.runtime.tcpsockets import listen
+from lanloom.runtime.sockets import listen
 from lanloom.runtime.webhookconfig import REFERENCES_PATH
 from lanloom.runtime.webhooktable import TableAdmission
 

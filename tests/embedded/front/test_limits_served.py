@@ -29,7 +29,7 @@ from lanloom.runtime.https.connections import (
     limits_of_process,
 )
 from lanloom.runtime.https.server import HttpsServer
-from lanloom.runtime.tcpsockets import listen
+from lanloom.runtime.sockets import listen
 
 pytestmark = pytest.mark.slow
 

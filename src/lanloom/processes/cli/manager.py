@@ -70,7 +70,7 @@ def command(
     from lanloom.processes.manager import DRAIN_SECONDS, ManagerSettings
     from lanloom.runtime.logs import configure_logs
     from lanloom.runtime.process import expect_requests, run_process
-    from lanloom.runtime.tcpsockets import EVERYWHERE
+    from lanloom.runtime.sockets import EVERYWHERE
 
     configure_logs(log_level)
     manager_settings = ManagerSettings(

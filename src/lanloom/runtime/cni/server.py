@@ -29,7 +29,7 @@ from lanloom.runtime.cni.calls import (
     encode_error,
     encode_result,
 )
-from lanloom.runtime.unixsockets import identity, listen
+from lanloom.runtime.sockets import file_identity, listen_at
 
 log = structlog.get_logger(__name__)
 
@@ -102,16 +102,18 @@ class CniServer:
 
     async def run(self) -> None:
         """Serve until cancelled. Raises OSError when it can't listen."""
-        listening = listen(self._path)
+        listening = listen_at(self._path)
         server = await asyncio.start_unix_server(self._serve, sock=listening, limit=LARGEST)
-        mine = identity(self._path)
+        mine = file_identity(self._path)
         log.info("cni-socket-ready", path=str(self._path))
         self._on_ready()
         async with server:
             try:
                 await server.serve_forever()
             finally:
-                if identity(self._path) == mine:  # and not that of an agent that has taken our place already
+                if (
+                    file_identity(self._path) == mine
+                ):  # and not that of an agent that has taken our place already
                     self._path.unlink(missing_ok=True)
 
     async def _serve(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:

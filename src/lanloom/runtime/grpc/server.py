@@ -27,7 +27,7 @@ from lanloom.runtime.grpc.http2 import (
     frame,
     server_settings,
 )
-from lanloom.runtime.unixsockets import identity, listen
+from lanloom.runtime.sockets import file_identity, listen_at
 
 log = structlog.get_logger(__name__)
 
@@ -76,8 +76,8 @@ class GrpcServer:
 
     async def start(self) -> None:
         """Listen, in the place of whatever was there. Raises OSError."""
-        listening: socket.socket = listen(self.path)
-        self._mine = identity(self.path)
+        listening: socket.socket = listen_at(self.path)
+        self._mine = file_identity(self.path)
         self._server = await asyncio.get_running_loop().create_unix_server(self._connection, sock=listening)
 
     @property
@@ -96,7 +96,7 @@ class GrpcServer:
             handlers |= connection.finish()
         if handlers:
             await asyncio.wait(handlers)
-        if identity(self.path) == self._mine:  # and not one that another server has put in its place
+        if file_identity(self.path) == self._mine:  # and not one that another server has put in its place
             self.path.unlink(missing_ok=True)
         self._mine = None
 

@@ -1,7 +1,9 @@
-"""Listening TCP sockets of a process: at one address, or at all that the machine has."""
+"""Listening sockets of a process: of TCP at one address or at all of the machine, and Unix sockets of an agent."""
 
 import errno
+import os
 import socket
+from pathlib import Path
 
 from lanloom.text import authority
 
@@ -51,3 +53,32 @@ def _listen(host: str, port: int, backlog: int, absent: bool) -> socket.socket:
         sock.close()
         raise
     return sock
+
+
+def file_identity(path: Path) -> tuple[int, int] | None:
+    """Return what tells a file from another one of the same name; None if there is none."""
+    try:
+        found = path.stat()
+    except OSError:
+        return None
+    return found.st_dev, found.st_ino
+
+
+def listen_at(path: Path) -> socket.socket:
+    """Return a Unix socket that replaces a dead agent's in one step; no other user can write to it at any moment."""
+    fresh = path.with_name(f".{path.name}.{os.getpid()}")
+    fresh.unlink(missing_ok=True)
+    listening = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
+    try:
+        before = os.umask(0o177)
+        try:
+            listening.bind(str(fresh))
+        finally:
+            os.umask(before)
+        listening.listen(64)
+        listening.setblocking(False)
+        fresh.rename(path)
+    except BaseException:
+        listening.close()
+        raise
+    return listening

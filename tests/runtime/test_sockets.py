@@ -9,7 +9,7 @@ import pytest
 
 from lanloom.processes.manager import Endpoint, ManagerSettings
 from lanloom.runtime.https.peers import peer_of
-from lanloom.runtime.tcpsockets import EVERYWHERE, listen
+from lanloom.runtime.sockets import EVERYWHERE, listen
 
 
 @contextmanager
