@@ -25,9 +25,9 @@ from lanloom.api.liveupdate import BACK, FORWARD, NETWORK_SWAPS, POLICY, Network
 from lanloom.api.meta import Condition, rfc3339
 from lanloom.api.multus import NADS, NETWORK_STATUS, interfaces_of
 from lanloom.features.liveupdate.manager.controllers import LiveUpdateManager
-from lanloom.features.liveupdate.manager.informers import machine_informers
+from lanloom.features.liveupdate.manager.informers import machine_informers, swap_informers
 from lanloom.features.liveupdate.manager.rawmachines import RAW_INSTANCES
-from lanloom.features.liveupdate.manager.swapreader import SwapReader, swap_informers
+from lanloom.features.liveupdate.manager.swapreader import SwapReader
 from lanloom.features.liveupdate.manager.swaps import SwapManager, Swaps
 from lanloom.features.liveupdate.settings import LiveUpdateSettings
 from lanloom.kube.conditions import find

@@ -23,9 +23,8 @@ from lanloom.api.kubevirt import (
 from lanloom.api.meta import Condition
 from lanloom.api.multus import MULTUS_NETWORKS, NADS
 from lanloom.features.liveupdate.manager.controllers import LiveUpdateManager
-from lanloom.features.liveupdate.manager.informers import machine_informers
+from lanloom.features.liveupdate.manager.informers import machine_informers, swap_informers
 from lanloom.features.liveupdate.manager.rawmachines import RAW_INSTANCES
-from lanloom.features.liveupdate.manager.swapreader import swap_informers
 from lanloom.features.liveupdate.settings import LiveUpdateSettings
 from lanloom.kube.conditions import find
 from lanloom.kube.errors import AlreadyExists, KubeError

@@ -25,7 +25,8 @@ from lanloom.api.meta import Key
 from lanloom.api.multus import MULTUS_NETWORKS, NADS, NETWORK_STATUS
 from lanloom.api.multusconfig import NO_ISOLATION
 from lanloom.api.resource import Resource
-from lanloom.features.liveupdate.manager.swapreader import SwapReader, named_in, swap_informers
+from lanloom.features.liveupdate.manager.informers import swap_informers
+from lanloom.features.liveupdate.manager.swapreader import SwapReader, named_in
 from lanloom.features.liveupdate.manager.swaps import SwapManager, Swaps
 from lanloom.kube.informer import all_synced
 from lanloom.kube.informers import Informers

@@ -15,9 +15,9 @@ from lanloom.api.liveupdate import NETWORK_SWAPS
 from lanloom.api.workloads import strip_pod
 from lanloom.features.liveupdate.admission import LiveUpdateAdmission
 from lanloom.features.liveupdate.manager.controllers import LiveUpdateManager
-from lanloom.features.liveupdate.manager.informers import machine_informers
+from lanloom.features.liveupdate.manager.informers import SwapInformers, machine_informers, swap_informers
 from lanloom.features.liveupdate.manager.isolation import IsolationReports
-from lanloom.features.liveupdate.manager.swapreader import SwapInformers, SwapReader, swap_informers
+from lanloom.features.liveupdate.manager.swapreader import SwapReader
 from lanloom.features.liveupdate.manager.swaps import SwapManager, Swaps
 from lanloom.features.liveupdate.settings import LiveUpdateSettings
 from lanloom.kube.refusalreports import RefusalEvents, referring

@@ -18,17 +18,15 @@ from lanloom.api.kubevirt import (
     VirtualMachine,
     VirtualMachineInstance,
     VirtualMachineInstanceMigration,
-    instance_of,
     nad_of,
 )
-from lanloom.api.kubevirtconfig import KUBEVIRTS, KubeVirt
-from lanloom.api.liveupdate import FINAL, NETWORK_SWAPS, NetworkSwap
+from lanloom.api.kubevirtconfig import KUBEVIRTS
+from lanloom.api.liveupdate import FINAL, NetworkSwap
 from lanloom.api.meta import Key, Object, is_label_value
 from lanloom.api.multus import NADS, NetworkAttachmentDefinition
 from lanloom.api.multusconfig import NO_ISOLATION, NamespaceIsolation
 from lanloom.api.resource import Resource
-from lanloom.api.workloads import strip_pod
-from lanloom.features.liveupdate.manager.networks import NetworkInformers, network_informers
+from lanloom.features.liveupdate.manager.informers import BY_MACHINE, SwapInformers
 from lanloom.features.liveupdate.rules.holds import is_held
 from lanloom.features.liveupdate.rules.launcher import (
     UnreadableStatus,
@@ -48,47 +46,11 @@ from lanloom.features.liveupdate.rules.preflight import Facts, check, forbidden
 from lanloom.features.liveupdate.rules.start import RESTART_REQUIRED
 from lanloom.features.liveupdate.rules.updates import MACHINE_LABEL
 from lanloom.kube.conditions import is_true
-from lanloom.kube.informer import Informer
-from lanloom.kube.informers import Informers, InformerView
 from lanloom.kube.lookup import get_or_none, list_or_empty
 from lanloom.kube.ports import Client
 from lanloom.kube.store import MutationCache
 
 T = TypeVar("T", bound=Object)
-
-BY_MACHINE = "swap-machine"
-"""Swaps, launcher pods and migrations by the instance that they are about, as `namespace/name`."""
-
-
-class SwapInformers(InformerView, frozen=True):
-    """The informers by which swaps are decided."""
-
-    networks: NetworkInformers
-    swaps: Informer[NetworkSwap]
-    machines: Informer[VirtualMachine]
-    instances: Informer[VirtualMachineInstance]
-    migrations: Informer[VirtualMachineInstanceMigration]
-    pods: Informer[Pod]
-    nads: Informer[NetworkAttachmentDefinition]
-    kubevirts: Informer[KubeVirt]
-
-
-def swap_informers(informers: Informers) -> SwapInformers:
-    """Return the informers, with their indexes."""
-    return SwapInformers(
-        networks=network_informers(informers),
-        swaps=informers.get(NETWORK_SWAPS, optional=True, indexes={BY_MACHINE: _machine_of}),
-        machines=informers.get(VIRTUAL_MACHINES, optional=True),
-        instances=informers.get(VIRTUAL_MACHINE_INSTANCES, optional=True),
-        migrations=informers.get(
-            MIGRATIONS,
-            optional=True,
-            indexes={BY_MACHINE: lambda item: (f"{item.metadata.namespace}/{item.spec.vmi_name}",)},
-        ),
-        pods=informers.get(PODS, transform=strip_pod, indexes={BY_MACHINE: _instance_of}),
-        nads=informers.get(NADS),
-        kubevirts=informers.get(KUBEVIRTS, optional=True),
-    )
 
 
 class Objects(Struct, frozen=True, kw_only=True):
@@ -342,15 +304,6 @@ def _reported(swap: NetworkSwap, objects: Objects) -> str:
 
 def _machine_key(swap: NetworkSwap) -> Key:
     return Key(swap.metadata.namespace, swap.spec.machine)
-
-
-def _machine_of(swap: NetworkSwap) -> tuple[str, ...]:
-    return (str(_machine_key(swap)),)
-
-
-def _instance_of(pod: Pod) -> tuple[str, ...]:
-    name, _ = instance_of(pod)
-    return (f"{pod.metadata.namespace}/{name}",) if name else ()
 
 
 def _order(swap: NetworkSwap) -> tuple[Any, ...]:

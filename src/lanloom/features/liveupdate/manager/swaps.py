@@ -24,9 +24,9 @@ from lanloom.api.kubevirt import (
 )
 from lanloom.api.liveupdate import ACTIVE, FINAL, FINALIZER, NETWORK_SWAPS, NetworkSwap
 from lanloom.api.meta import Key, parse_rfc3339
+from lanloom.features.liveupdate.manager.informers import SwapInformers
 from lanloom.features.liveupdate.manager.swapreader import (
     Objects,
-    SwapInformers,
     SwapReader,
     attached_in,
     named_in,
