@@ -12,7 +12,13 @@ def _ensure(step: EnsureIsolatedBridge, kernel: FakeKernel) -> None:
         kernel.make(step.name, "bridge", alias_of(step.owner))
         for port in step.lost_ports(kernel.links):
             kernel.join(port.name, step.name)
-    kernel.change(step.name, alias=alias_of(step.owner), ipv4_strict=True, forwarding=step.forwards_ipv4)
+    kernel.change(
+        step.name,
+        alias=alias_of(step.owner),
+        ipv4_strict=True,
+        forwarding=step.forwards_ipv4,
+        link_local=False,
+    )
     if not kernel.links[step.name].up:
         kernel.set_up(step.name)
     _give_addresses(step, kernel)

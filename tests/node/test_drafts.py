@@ -140,6 +140,7 @@ KERNELS = {
     "features/dummy/cli/bridge.py": "the kubelet's file for a last message",
     "features/lan/agent/links/portsteps.py": "/proc",
     "features/lan/agent/links/isolation.py": "/proc",
+    "node/advertisements.py": "/proc",
     "node/sandbox.py": "/proc",
     "processes/trials/probe.py": "the kubelet's file for a last message",
 }

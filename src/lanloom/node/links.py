@@ -33,7 +33,8 @@ class KernelLink(Struct, frozen=True, kw_only=True):
 
     Of bridges: `snooping` (multicast is sent only to those who asked for it); `spanning` (the kernel runs a spanning
     tree); `filtering` by VLAN, with `default_pvid`; `learned_limit`, how many MAC addresses it learns, 0 for any
-    number, None where the kernel knows no such limit; `learned`, how many it has, None where that is not known.
+    number, None where the kernel knows no such limit; `learned`, how many it has, None where that is not known; whether
+    it `accepts_routers`, by which the host takes routes of IPv6.
 
     Of ports of a bridge: `state` of spanning tree; `hairpin`; `group_forwarding`, the mask of reserved addresses whose
     frames pass; a `locked` port passes frames only from addresses that are known to be behind it, an `isolated` one
@@ -66,6 +67,7 @@ class KernelLink(Struct, frozen=True, kw_only=True):
     default_pvid: int = 0
     learned_limit: int | None = None
     learned: int | None = None
+    accepts_routers: bool = False
     state: int = 0
     hairpin: bool = False
     group_forwarding: int = 0

@@ -17,6 +17,8 @@ MARK = "lanloom"
 UNFINISHED = "lanloom-new"
 """The name of a link of VLAN networks until it has its mark; renaming and marking are one message."""
 
+_ISOLATED = "lanloom-dummy"
+
 _OWNER = re.compile(r"[A-Za-z0-9-]{1,63}")
 _UNFINISHED = re.compile(r"lanloom-[0-9a-f]{7}")
 _kinds: dict[str, str] = {}
@@ -26,6 +28,16 @@ def register_family(mark: str, kind: str) -> str:
     """Register what an ifalias begins with, and the kind of the owners. The result is `mark`."""
     _kinds[mark] = kind
     return mark
+
+
+def register_isolated(kind: str) -> str:
+    """Register the family of bridges without an uplink, and return their mark."""
+    return register_family(_ISOLATED, kind)
+
+
+def is_isolated(alias: str) -> bool:
+    """Return whether an ifalias is that of a bridge without an uplink, also where its family is not registered."""
+    return alias.startswith(f"{_ISOLATED} ")
 
 
 def is_owner(text: str) -> bool:

@@ -51,6 +51,8 @@ class Link(Struct, frozen=True, kw_only=True):
     no `addresses6`, and those of its link-local addresses always. `spanning_tree` and `ignores_routers` are of
     bridges: the latter takes no routes from IPv6's routers (accept_ra is 0, or there is no IPv6). `leads_away` is of a
     veth whose other end is in another network namespace.
+    `follows_routers` is of bridges by which the host would take IPv6 routes and addresses now, and `link_local` of
+    those that the kernel gives a link-local address by itself.
     `ipv4_strict` is of bridges on which the host takes part in IPv4 with the own addresses alone (rp_filter and
     arp_ignore are set, or there is no IPv4); `forwarding`, of those whose IPv4 packets it passes on to other links.
     `addresses6` are IPv6 CIDRs: of VLAN links, without those of the link itself, as far as no other host has the
@@ -87,6 +89,8 @@ class Link(Struct, frozen=True, kw_only=True):
     routes: frozenset[Route] = frozenset()
     spanning_tree: bool = False
     ignores_routers: bool = False
+    follows_routers: bool = False
+    link_local: bool = False
     leads_away: bool = False
     ipv4_strict: bool = False
     forwarding: bool = False

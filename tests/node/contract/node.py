@@ -65,6 +65,12 @@ class Node(Protocol):
     def set_alias(self, link: str, alias: str) -> None:
         """Sets a link's ifalias by hand."""
 
+    def give_link_local(self, name: str) -> None:
+        """Has the kernel give a link a link-local address of IPv6, as other programs do."""
+
+    def follow_routers(self, name: str) -> None:
+        """Has the host take IPv6 routes from routers on a link."""
+
     def delete_link(self, name: str) -> None:
         """Deletes a link by hand."""
 
@@ -167,6 +173,12 @@ class FakeNode:
 
     def set_alias(self, link: str, alias: str) -> None:
         self._fake.kernel.change(link, alias=alias)
+
+    def give_link_local(self, name: str) -> None:
+        self._fake.kernel.change(name, link_local=True)
+
+    def follow_routers(self, name: str) -> None:
+        self._fake.kernel.change(name, follows_routers=True)
 
     def delete_link(self, name: str) -> None:
         self._fake.delete_link(name)

@@ -348,9 +348,27 @@ class RealNode:
         self, name: str, *, spanning_tree: bool = False, vlan_filtering: bool = False
     ) -> None:
         ip(f"link add {name} type bridge stp_state {spanning_tree:d} vlan_filtering {vlan_filtering:d}")
-        setting = f"net.ipv6.conf.{name}.accept_ra=0"
-        subprocess.run(["ip", "netns", "exec", "node", "sysctl", "-q", "-w", setting], check=True)
+        self._set_ipv6(name, "accept_ra", 0)
         ip(f"link set {name} up")
+
+    def _set_ipv6(self, name: str, setting: str, value: int) -> None:
+        words = [
+            "ip",
+            "netns",
+            "exec",
+            "node",
+            "sysctl",
+            "-q",
+            "-w",
+            f"net.ipv6.conf.{name}.{setting}={value}",
+        ]
+        subprocess.run(words, check=True)
+
+    def give_link_local(self, name: str) -> None:
+        ip(f"link set {name} addrgenmode eui64")
+
+    def follow_routers(self, name: str) -> None:
+        self._set_ipv6(name, "accept_ra", 2)
 
     def plant_pods_cable(self, name: str) -> None:
         ip(f"link add {name} up type veth peer name {name} netns switch")

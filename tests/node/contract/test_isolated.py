@@ -64,6 +64,27 @@ async def test_the_host_stays_out(node: Node, gateways: tuple[str, ...]) -> None
 
 
 @on_node
+async def test_the_host_gets_no_link_local_address(node: Node) -> None:
+    """A bridge that another program gave a link-local address of IPv6 loses it; that of a gateway stays."""
+    routed = structs.replace(ENSURE, gateways=("fd00:7::1/64",))
+    await node.host.links.apply((routed,))
+    node.give_link_local(BRIDGE)
+    assert (await links(node))[BRIDGE].link_local
+    await node.host.links.apply((routed,))
+    assert not (await links(node))[BRIDGE].link_local
+    assert node.addresses(BRIDGE) == {*routed.gateways, LINK_LOCAL}
+
+
+@on_node
+async def test_the_host_follows_no_router_on_it(node: Node) -> None:
+    """The host takes no IPv6 routes from guests on a new bridge; on one that others changed, this is seen."""
+    await node.host.links.apply((ENSURE,))
+    assert not (await links(node))[BRIDGE].follows_routers
+    node.follow_routers(BRIDGE)
+    assert (await links(node))[BRIDGE].follows_routers
+
+
+@on_node
 async def test_gateways(node: Node) -> None:
     """A bridge has its gateways also after it was set down or flushed; only those that were given to it go again."""
     routed = structs.replace(ENSURE, gateways=("10.7.0.1/24", "fd00:7::1/64"))

@@ -33,6 +33,7 @@ from lanloom.node.netlink.messages import (
     IFLA_BR_VLAN_FILTERING,
     IFLA_IFALIAS,
     IFLA_IFNAME,
+    IFLA_INET6_ADDR_GEN_MODE,
     IFLA_INET6_CONF,
     IFLA_INET_CONF,
     IFLA_INFO_KIND,
@@ -44,6 +45,7 @@ from lanloom.node.netlink.messages import (
     IFLA_OPERSTATE,
     IFLA_TXQLEN,
     IFLA_VLAN_ID,
+    NO_ADDRESS,
     ROUTE,
     RTA_DST,
     RTA_GATEWAY,
@@ -262,7 +264,8 @@ def _with_data(link: Link, data: Mapping[int, bytes]) -> Link:
 def _with_settings(link: Link, families: Mapping[int, bytes]) -> Link:
     """Return the link with what the kernel's IPv4 and IPv6 make of it, each of which may be missing."""
     four = attributes(families.get(socket.AF_INET, b"")).get(IFLA_INET_CONF, b"")
-    six = attributes(families.get(socket.AF_INET6, b"")).get(IFLA_INET6_CONF, b"")
+    of_six = attributes(families.get(socket.AF_INET6, b""))
+    six = of_six.get(IFLA_INET6_CONF, b"")
     # The numbers of IPv4's begin with 1, those of IPv6's with 0.
     promotes = bool(_setting(four, DEVCONF_PROMOTE_SECONDARIES - 1))
     if link.kind == "vlan":
@@ -273,8 +276,16 @@ def _with_settings(link: Link, families: Mapping[int, bytes]) -> Link:
         ipv4_strict=bool(strict) or not four,
         forwarding=bool(_setting(four, DEVCONF_FORWARDING - 1)),
         ignores_routers=not _setting(six, DEVCONF_ACCEPT_RA),
+        follows_routers=_follows_routers(six),
+        link_local=number(of_six.get(IFLA_INET6_ADDR_GEN_MODE)) != NO_ADDRESS if six else False,
         promotes=promotes,
     )
+
+
+def _follows_routers(six: bytes) -> bool:
+    """Return whether routers are heeded: with 1 on a link that does not forward, with 2 on each (ip-sysctl)."""
+    forwards = bool(_setting(six, DEVCONF_FORWARDING - 1))
+    return not _setting(six, DEVCONF_DISABLE_IPV6) and _setting(six, DEVCONF_ACCEPT_RA) > forwards
 
 
 def _setting(settings: bytes, position: int) -> int:

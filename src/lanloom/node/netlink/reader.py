@@ -16,10 +16,12 @@ from lanloom.node.links import KernelLink, Vtep
 from lanloom.node.netlink.bridgedrift import link_drift, port_drift
 from lanloom.node.netlink.messages import (
     ANY_FAMILY,
+    DEVCONF_ACCEPT_RA,
     IFF_DYNAMIC,
     IFF_RUNNING,
     IFF_UP,
     IFLA_ADDRESS,
+    IFLA_AF_SPEC,
     IFLA_BR_FDB_MAX_LEARNED,
     IFLA_BR_FDB_N_LEARNED,
     IFLA_BR_MCAST_SNOOPING,
@@ -35,6 +37,7 @@ from lanloom.node.netlink.messages import (
     IFLA_GROUP,
     IFLA_IFALIAS,
     IFLA_IFNAME,
+    IFLA_INET6_CONF,
     IFLA_INFO_DATA,
     IFLA_INFO_KIND,
     IFLA_INFO_SLAVE_DATA,
@@ -237,6 +240,7 @@ def _decoded(message: LinkMessage) -> KernelLink:
         default_pvid=number(bridge.get(IFLA_BR_VLAN_DEFAULT_PVID)),
         learned_limit=_counted(bridge, IFLA_BR_FDB_MAX_LEARNED),
         learned=_counted(bridge, IFLA_BR_FDB_N_LEARNED),
+        accepts_routers=kind == "bridge" and _accepts_routers(found),
         state=number(port.get(IFLA_BRPORT_STATE)),
         hairpin=bool(number(port.get(IFLA_BRPORT_MODE))),
         group_forwarding=number(port.get(IFLA_BRPORT_GROUP_FWD_MASK)),
@@ -257,6 +261,12 @@ _NOT_SHARED = (
 
 def _is_exclusive(vxlan: Mapping[int, bytes]) -> bool:
     return IFLA_VXLAN_GPE in vxlan or any(number(vxlan.get(each)) for each in _NOT_SHARED)
+
+
+def _accepts_routers(found: Attributes) -> bool:
+    families = attributes(found.get(IFLA_AF_SPEC, b""))
+    six = attributes(families.get(socket.AF_INET6, b"")).get(IFLA_INET6_CONF, b"")
+    return bool(number(six[4 * DEVCONF_ACCEPT_RA : 4 * DEVCONF_ACCEPT_RA + 4]))
 
 
 def _counted(bridge: Mapping[int, bytes], attribute_type: int) -> int | None:

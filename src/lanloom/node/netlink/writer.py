@@ -25,6 +25,7 @@ from lanloom.node.netlink.messages import (
     IFLA_INET6_ADDR_GEN_MODE,
     IFLA_MTU,
     IFLA_TXQLEN,
+    NO_ADDRESS,
     attribute,
     nested,
     tolerating,
@@ -50,7 +51,9 @@ from lanloom.node.steps import (
 )
 from lanloom.node.vlanids import VlanEntry
 
-NO_LINK_LOCAL = nested(IFLA_AF_SPEC, nested(socket.AF_INET6, attribute(IFLA_INET6_ADDR_GEN_MODE, bytes([1]))))
+NO_LINK_LOCAL = nested(
+    IFLA_AF_SPEC, nested(socket.AF_INET6, attribute(IFLA_INET6_ADDR_GEN_MODE, bytes([NO_ADDRESS])))
+)
 """No IPv6 link-local address: the host must not become reachable on a network that only its guests are meant to
 be on."""
 

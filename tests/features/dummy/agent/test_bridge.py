@@ -5,6 +5,7 @@ import asyncio
 import pytest
 from msgspec import structs
 
+from lanloom.features.dummy.agent.bridge import CALM_SECONDS
 from lanloom.features.dummy.rules.hostbridge import (
     LINK_LOCAL,
     EnsureIsolatedBridge,
@@ -12,7 +13,7 @@ from lanloom.features.dummy.rules.hostbridge import (
     State,
     alias_of,
 )
-from lanloom.node.ports import IngressRule
+from lanloom.node.ports import IngressRule, Link
 from lanloom.node.steps import EnsureBridge
 from tests.features.dummy.agent.hosts import (
     BRIDGE,
@@ -336,8 +337,27 @@ def test_host_let_in(gateways: tuple[str, ...]) -> None:
         scene.fake.kernel.change(BRIDGE, ipv4_strict=False, forwarding=not gateways)
         await until(lambda: scene.found[BRIDGE].ipv4_strict and kept.ready)
         assert scene.found[BRIDGE].forwarding == bool(gateways)
+        scene.fake.kernel.change(BRIDGE, link_local=True)
+        await until(lambda: not scene.found[BRIDGE].link_local and kept.ready)
 
     scenario()
+
+
+@on_a_host
+async def test_a_host_that_follows_routers(scene: Scene) -> None:
+    """A bridge with a port by which guests could route what the host sends is not ready, and the remedy is named."""
+    kept = scene.keep()
+    await kept.until_ready()
+    scene.fake.kernel.change(BRIDGE, follows_routers=True)
+    await asyncio.sleep(2 * CALM_SECONDS)
+    assert kept.ready
+    scene.fake.plant_link(Link(name="guest", index=0, kind="veth"))
+    scene.fake.kernel.join("guest", BRIDGE)
+    await until(lambda: not kept.ready)
+    scene.fake.kernel.change(BRIDGE, follows_routers=False)
+    await until(lambda: kept.ready)
+    scene.fake.kernel.change(BRIDGE, follows_routers=True)
+    assert "run `sysctl -w net.ipv6.conf.dummy-br.accept_ra=0` on it" in await kept.failure()
 
 
 @on_a_host

@@ -63,6 +63,32 @@ async def test_one_network(made: Lab) -> None:
     assert await asyncio.to_thread(reaches, first.pods.path("p"), "172.16.0.2", 10)
 
 
+def accept_ra(node: Machine) -> str:
+    """The setting of the host's bridge."""
+    return run(node.host, "sysctl --values net.ipv6.conf.iso-br.accept_ra").strip()
+
+
+@played(1)
+async def test_guests_are_no_routers(made: Lab) -> None:
+    """Before a LAN joins an isolated bridge, its host takes no IPv6 routes from there, also of one made again.
+
+    Guests are on other nodes, so CNI's plugin has not done this here.
+    """
+    uid = await joined(made.cluster)
+    (node,) = made.machines
+    await asyncio.to_thread(bridge, node)
+    await until(
+        lambda: far_name(uid) in run(node.host, "ip link show master iso-br") and accept_ra(node) == "0"
+    )
+    await asyncio.to_thread(run, node.host, "sysctl -q -w net.ipv6.conf.iso-br.accept_ra=1")
+    node.look()
+    await until(lambda: accept_ra(node) == "0")
+    await asyncio.to_thread(run, node.host, "ip link delete iso-br")
+    await asyncio.to_thread(bridge, node)
+    await until(lambda: far_name(uid) in run(node.host, "ip link show master iso-br"))
+    assert await asyncio.to_thread(accept_ra, node) == "0"
+
+
 @played(2)
 async def test_bridge_of_others(made: Lab) -> None:
     """A bridge of that name with another alias gets no port; one that is deleted takes the LAN off its node."""

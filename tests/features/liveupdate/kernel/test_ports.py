@@ -1,6 +1,7 @@
 """Ports of machines on a real kernel: found by nothing that a pod can forge, and moved with what belongs to them."""
 
 import json
+import subprocess
 from pathlib import Path
 
 import pytest
@@ -90,6 +91,22 @@ async def test_a_port_moves_between_bridges(ground: Ground) -> None:
     assert pings(ground.directory / "two")
     assert is_silent(ground.directory / "one")
     assert MAC in run(ground.directory / "two", "ip neighbour")
+
+
+@pytest.mark.parametrize(
+    ("alias", "setting"), [("", "1"), ("somebody's", "1"), ("lanloom-dummy u1", "0"), ("lanloom", "1")]
+)
+async def test_guests_of_an_isolated_bridge_are_no_routers(ground: Ground, alias: str, setting: str) -> None:
+    """A move lets the host ignore routers on an isolated bridge, as CNI's plugin does, and changes no other bridge."""
+    if alias:
+        with open_namespace(ground.host) as host:
+            words = ["ip", "link", "set", "two-br", "alias", alias]
+            host.call(lambda: subprocess.run(words, check=True))
+    run(ground.host, "sysctl -q -w net.ipv6.conf.two-br.accept_ra=1")
+    await ground.kernel.move(
+        await ground.kernel.find(identity()), await goal(ground, BridgeTarget(bridge="two-br"))
+    )
+    assert run(ground.host, "sysctl --values net.ipv6.conf.two-br.accept_ra").strip() == setting
 
 
 async def test_the_guests_link_stays(ground: Ground) -> None:

@@ -5,6 +5,7 @@ Several processes may apply them at once: each goes on where any of them has com
 
 import errno
 import socket
+from contextlib import suppress
 
 from lanloom.features.dummy.rules.hostbridge import (
     EnsureIsolatedBridge,
@@ -12,6 +13,7 @@ from lanloom.features.dummy.rules.hostbridge import (
     alias_of,
     rules_of,
 )
+from lanloom.node.advertisements import ignore_routers
 from lanloom.node.errors import LinkError
 from lanloom.node.marks import unfinished_name
 from lanloom.node.netlink import ingress
@@ -53,6 +55,8 @@ def ensure(step: EnsureIsolatedBridge, writer: LinkWriter) -> None:
     bridge = writer.links[step.name]
     if not (bridge.ipv4_strict and bridge.forwarding == step.forwards_ipv4):
         restrict_ipv4(writer, bridge.index, forwarding=step.forwards_ipv4)
+    if bridge.link_local:
+        writer.drop_link_local(bridge.index)
     if not bridge.up:
         writer.set_up(bridge.index)
     _give_addresses(step, writer, bridge.index)
@@ -88,6 +92,10 @@ def _make(step: EnsureIsolatedBridge, writer: LinkWriter) -> None:
         with tolerating(*LOST_RACE):
             writer.take_no_address(index)
             writer.change(index, name(step.name) + alias(alias_of(step.owner)))
+    with suppress(
+        OSError
+    ):  # a pod without privileges can't; the reconciler reports that once there are ports
+        ignore_routers(step.name)
     _reread(step, writer)
     if step.name in writer.links and half in writer.links:
         writer.delete(half)  # made after another process had given its own the name

@@ -17,14 +17,14 @@ from lanloom.node.errors import LinkError, LinkInUse, NotOurs
 from lanloom.node.marks import (
     describe_owner,
     is_owner,
-    register_family,
+    register_isolated,
     unfinished_name,
 )
 from lanloom.node.ownership import is_made_by_plugin, is_ours
 from lanloom.node.ports import IngressRule, Link, LinkState, LinkStep
 from lanloom.node.steps import DeleteLink, check_name
 
-ISOLATED_MARK = register_family("lanloom-dummy", "DummyClusterNetwork")
+ISOLATED_MARK = register_isolated("DummyClusterNetwork")
 """What the ifalias of an isolated bridge begins with; its owner follows after a space."""
 
 
@@ -52,10 +52,11 @@ class Port(Struct, frozen=True):
 class EnsureIsolatedBridge(LinkStep, frozen=True, kw_only=True):
     """A bridge marked as the isolated one of `owner` (a uid), up, without spanning tree.
 
-    The host gets no IPv6 link-local address on it, and uses IPv4 on it only with the bridge's own addresses. With
-    `gateways` (CIDRs, at most one of each IP version), the bridge has these addresses, and the host forwards packets of
-    IPv4. Those of IPv6 are forwarded by the host as a whole or not at all, and `ingress` tells which of them. Addresses
-    that were given to the bridge before, for other gateways, are removed; those of other programs stay.
+    The host gets no IPv6 link-local address on it, ignores routers on a new one as far as the process may set that, and
+    uses IPv4 on it only with the bridge's own addresses. With `gateways` (CIDRs, at most one of each IP version), the
+    bridge has these addresses, and the host forwards packets of IPv4. Those of IPv6 are forwarded by the host as a
+    whole or not at all, and `ingress` tells which of them. Addresses that were given to the bridge before, for other
+    gateways, are removed; those of other programs stay.
 
     The bridge filters no VLANs: no frame leaves it, whatever its tags, so there is nothing to separate. Guests may use
     VLANs of their own, and the bridge works on kernels that can't filter. The kernel sets the MTU to the smallest of
@@ -276,14 +277,15 @@ def _present(task: Assignment, host: LinkState) -> Verdict:
         and _is_apart(making, link, host)
         and _has_addresses(making, link)
     )
-    fault = _forwarding_fault(making, host)
+    fault = _forwarding_fault(making, host) or _routers_fault(task, host.links)
     return Verdict(ready=done and not fault, steps=() if done else (making,), fault=fault)
 
 
 def _is_apart(making: EnsureIsolatedBridge, link: Link, host: LinkState) -> bool:
     """Return whether the host uses the network no more than it should."""
     has_rules = host.ingress is None or rules_of(making.name, host.ingress) == making.ingress
-    return link.ipv4_strict and link.forwarding == making.forwards_ipv4 and has_rules
+    strict = link.ipv4_strict and not link.link_local
+    return strict and link.forwarding == making.forwards_ipv4 and has_rules
 
 
 def rules_of(link: str, ingress: Iterable[IngressRule]) -> frozenset[IngressRule]:
@@ -316,6 +318,21 @@ def _forwarding_fault(making: EnsureIsolatedBridge, host: LinkState) -> str:
     problem = f"the bridge {making.name} is a gateway, and this node does not forward {versions}"
     first = "if it has routes from router advertisements, set accept_ra=2 on their links; then "
     return f"{problem}: {first if 6 in missing else ''}run {commands} on it"
+
+
+def _routers_fault(task: Assignment, links: Mapping[str, Link]) -> str:
+    """Return the problem of a bridge by which guests can route what the node sends; empty without one.
+
+    CNI's plugin prevents that before a pod joins, and a pod without privileges can't. A bridge without ports has no
+    guests.
+    """
+    link = links.get(task.bridge)
+    if link is None or not link.follows_routers or all(port.master != task.bridge for port in links.values()):
+        return ""
+    return (
+        f"this node would take IPv6 routes and addresses from guests on the bridge {task.bridge}: run "
+        f"`sysctl -w net.ipv6.conf.{task.bridge}.accept_ra=0` on it"
+    )
 
 
 def _absent(task: Assignment, host: LinkState) -> Verdict:

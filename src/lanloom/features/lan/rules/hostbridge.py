@@ -3,6 +3,7 @@
 The port is an end of a veth pair whose other end is a port of the LAN's bridge. The bridge is another one's, known by
 its name and ifalias; nothing of it is changed, nor of what stands on it: the port has the bridge's MTU, whatever the
 LAN's is, and a hardware address that no bridge takes over. The host sends nothing by the port: it takes part in no IP.
+Only the host's own part in an isolated bridge changes: guests on other nodes are no routers for it.
 """
 
 import errno
@@ -49,6 +50,11 @@ class DesiredHostBridge(Struct, frozen=True):
     alias: str = ""
     vlan: int = 0
     trunk: str = ""
+
+    @property
+    def isolated(self) -> bool:
+        """Whether the bridge has no uplink, so that no router of the host's is on it."""
+        return not self.vlan
 
     def port_mtu(self, fitting: int, lan: int) -> int:
         """Return the MTU of the port, from that which leaves the bridge as it is, and the LAN's.

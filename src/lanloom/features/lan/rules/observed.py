@@ -97,13 +97,14 @@ class SeenHost(Struct, frozen=True):
     """A bridge of the host to which a LAN is joined: its index, 0 for none that can be joined, and the port.
 
     `problem` says what it lacks. `mtu` in bytes is that of a port which leaves the bridge as it is, 0 where it was not
-    looked for.
+    looked for. The host takes routes from IPv6's routers on a bridge that `accepts_routers`.
     """
 
     bridge: int = 0
     port: FarPort | None = None
     problem: str = ""
     mtu: int = 0
+    accepts_routers: bool = False
 
 
 class SeenLan(Struct, frozen=True, kw_only=True):

@@ -214,7 +214,11 @@ def _host(wanted: DesiredLan, seen: SeenHost, links: dict[str, KernelLink], brid
     yield from _kept(wanted, near, bridge)
     mtu = host.port_mtu(seen.mtu, wanted.mtu)
     fitting = (seen.bridge, mtu, far_mac(wanted.uid), True, host.vlan)
-    if (far.master, far.mtu, far.mac, far.up, far.vlan) != fitting or far.drift:
+    if (
+        (far.master, far.mtu, far.mac, far.up, far.vlan) != fitting
+        or far.drift
+        or (host.isolated and seen.accepts_routers)
+    ):
         yield JoinHostBridge(ns=wanted.ns, uid=wanted.uid, host=host, mtu=wanted.mtu)
 
 

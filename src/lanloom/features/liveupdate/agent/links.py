@@ -20,6 +20,7 @@ import socket
 import time
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager
+from functools import partial
 from pathlib import Path
 
 from lanloom.features.liveupdate.agent.kernel import FoundPort
@@ -34,9 +35,11 @@ from lanloom.features.liveupdate.rules.port import (
     nic_in,
     normal,
 )
+from lanloom.node.advertisements import ignore_routers
 from lanloom.node.errors import LinkError, LinkMissing, NamespaceError
 from lanloom.node.guestports import fitting_mtu, yielding_mac
 from lanloom.node.links import KernelLink
+from lanloom.node.marks import is_isolated
 from lanloom.node.namespaces import DIRECTORY, OWN, Namespace, open_namespace
 from lanloom.node.netlink import bridgeports, changes, packetfilter, reader
 from lanloom.node.netlink.addressing import ip_addresses
@@ -173,6 +176,8 @@ class NetlinkPorts:
         mtu = goal.mtu if goal.ns else _fitting_mtu(target.sock, bridge, link)
         mac = link.mac if stays or goal.ns else yielding_mac(link.mac, bridge.mac)
         renumbered = stays and mtu in (0, link.mtu) and port.is_renumbered(before, goal)
+        if is_isolated(bridge.alias) and not goal.ns:
+            target.namespace.call(partial(ignore_routers, bridge.name))
         time.sleep(REST_SECONDS)
         began = time.monotonic()
         stopped = renumbered or (target is port and link.name == goal.link and port.stop())

@@ -16,6 +16,7 @@ from lanloom.features.lan.rules.hostbridge import (
 )
 from lanloom.features.lan.rules.linksteps import FAMILY, alias_of
 from lanloom.features.lan.rules.observed import FarPort, SeenHost
+from lanloom.node.advertisements import ignore_routers
 from lanloom.node.errors import LinkMissing
 from lanloom.node.guestports import fitting_mtu
 from lanloom.node.links import KernelLink
@@ -94,6 +95,8 @@ def _join(step: HostStep, host: Namespace, outside: socket, index: int, bridge: 
     """
     changes.change(outside, index, changes.alias(alias_of(step.uid)))
     host.call(partial(silence, step.far))
+    if step.host.isolated:
+        host.call(partial(ignore_routers, step.host.name))
     _fit(step, outside, index, bridge)
     changes.set_master(outside, index, bridge, up=False)
     _fit(step, outside, index, bridge)
@@ -161,7 +164,8 @@ def observe_host(
     near = lower if host.vlan else port.lower
     drift = _drift(outside, port, index)
     far = FarPort(port.index, near, port.master, port.mtu, port.mac, port.up, vlan, drift)
-    return SeenHost(index, far, problem, mtu)
+    routers = bool(index) and reader.link(outside, index=index).accepts_routers
+    return SeenHost(index, far, problem, mtu, routers)
 
 
 def _drift(outside: socket, port: KernelLink, bridge: int) -> frozenset[str]:
