@@ -9,7 +9,7 @@ from typing import Literal
 
 from msgspec import Struct
 
-from lanloom.api.lan import admits
+from lanloom.api.lan import UnderlayFamily, admits
 from lanloom.api.meta import Condition, Key, Object
 from lanloom.api.resource import AGE, READY_MESSAGE, Column, Resource
 from lanloom.api.resource import READY as READY_COLUMN
@@ -78,7 +78,8 @@ class DummyClusterNetworkSpec(Struct, frozen=True, kw_only=True, omit_defaults=T
 
     `bridge_name` is the bridge on every node; `nad_name` and `nad_namespace` name the NAD by which machines and pods
     use the network. With `scope` node each node has a network of its own; cluster is one over all nodes: a LAN, which
-    the link `underlay` carries between the nodes, with packets of at most `mtu` bytes, 0 for what fits a usual link.
+    the link `underlay` carries between the nodes, with packets of at most `mtu` bytes, 0 for what fits a usual link,
+    and by the IP version `underlay_family`, or that of each node.
     With a `subnet` (a CIDR, or one of IPv4 and one of IPv6 with a comma between) those who use it get addresses of it,
     each only once in the cluster; `gateway` node gives every node's bridge the first address of each subnet and hides
     what goes out behind the node's own. `namespaces` are those, besides `nad_namespace`, whose machines and pods may
@@ -92,6 +93,7 @@ class DummyClusterNetworkSpec(Struct, frozen=True, kw_only=True, omit_defaults=T
     subnet: str = ""
     gateway: Gateway = "none"
     underlay: str = ""
+    underlay_family: UnderlayFamily = ""
     mtu: int = 0
     namespaces: tuple[str, ...] = ()
 

@@ -90,7 +90,8 @@ class DummyView(Struct, frozen=True, kw_only=True, rename="camel"):
 
     `users` are read now, and all of them; `events` only where one network is shown. `nad` is `namespace/name`. Times
     are RFC 3339, empty for never. `unreadable` says why it is unknown which requests may still come, empty where it is
-    known. `lan` (`namespace/name`), `underlay` and `mtu` are of a network with the scope cluster.
+    known. `lan` (`namespace/name`), `underlay`, `underlay_family` and `mtu` are of a network with the scope
+    cluster.
     """
 
     name: str
@@ -104,6 +105,7 @@ class DummyView(Struct, frozen=True, kw_only=True, rename="camel"):
     gateway: str
     namespaces: tuple[str, ...]
     underlay: str
+    underlay_family: str
     mtu: int
     lan: str
     created: str
@@ -192,6 +194,7 @@ def dummy_view(network: DummyClusterNetwork, objects: DummyObjects, users: NadUs
         gateway=spec.gateway,
         namespaces=spec.namespaces,
         underlay=spec.underlay,
+        underlay_family=spec.underlay_family,
         mtu=spec.mtu or (CLUSTER_MTU if spec.scope == "cluster" else 0),
         lan=next(
             (f"{item.namespace}/{item.name}" for item in status.resources if item.kind == LANS.kind), ""

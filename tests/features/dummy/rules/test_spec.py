@@ -249,7 +249,7 @@ def test_networks_over_all_nodes(spec: dict[str, Any], words: str) -> None:
     assert words in str(caught.value)
 
 
-@pytest.mark.parametrize("spec", [{"underlay": "eth0"}, {"mtu": 1400}])
+@pytest.mark.parametrize("spec", [{"underlay": "eth0"}, {"underlayFamily": "IPv6"}, {"mtu": 1400}])
 def test_networks_of_each_node_have_no_underlay(spec: dict[str, Any]) -> None:
     """Fields of the scope cluster are refused with the scope node."""
     with pytest.raises(Malformed, match='is of the scope "cluster" only'):
@@ -292,7 +292,13 @@ def test_packets_on_a_network_over_all_nodes() -> None:
 
 @pytest.mark.parametrize(
     ("field", "value"),
-    [("bridgeName", "other-br"), ("nadName", "other"), ("nadNamespace", "default"), ("scope", "cluster")],
+    [
+        ("bridgeName", "other-br"),
+        ("nadName", "other"),
+        ("nadNamespace", "default"),
+        ("scope", "cluster"),
+        ("underlayFamily", "IPv6"),
+    ],
 )
 def test_what_is_made_of_a_network_stays(field: str, value: str) -> None:
     """Bridge, NAD and scope can't change; the message names the field, both values and the way out."""

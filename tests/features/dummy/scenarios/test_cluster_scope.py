@@ -40,6 +40,13 @@ def test_stands_on_a_lan() -> None:
     assert run(on.nothing, state).trace == ()
 
 
+def test_the_ip_version_of_the_underlay() -> None:
+    """The LAN has the IP version that the network names, and no other than its nodes' own without."""
+    state = run(on.both(TWO_NODES, on.made(scope="cluster", underlay="eth0", underlayFamily="IPv6")), State())
+    assert lan(state).spec.underlay_family == "IPv6"
+    assert lan(run(on.both(TWO_NODES, SPANNING), State())).spec.underlay_family == ""
+
+
 def test_scope_node_has_none() -> None:
     """A network of each node makes no LAN, and says nothing of one."""
     state = run(on.both(TWO_NODES, on.made()), State())

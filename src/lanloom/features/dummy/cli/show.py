@@ -166,7 +166,8 @@ def _print_network(view: "DummyView") -> None:
 def _spec(view: "DummyView") -> Iterable[str]:
     yield f"bridge {view.bridge or '-'}, NetworkAttachmentDefinition {view.nad}, scope {view.scope}"
     if view.scope == "cluster":
-        yield f"LAN {view.lan or '(not created yet)'}, underlay {view.underlay or '-'}, MTU {view.mtu}"
+        underlay = " by ".join(filter(None, (view.underlay or "-", view.underlay_family)))
+        yield f"LAN {view.lan or '(not created yet)'}, underlay {underlay}, MTU {view.mtu}"
     if view.namespaces:
         yield f"for the namespace of the NAD, and {', '.join(view.namespaces)}"
     gateway = ", and each node is a gateway to the networks that it reaches" if view.gateway == "node" else ""

@@ -13,6 +13,7 @@ from lanloom.api.dummy import (
     Gateway,
     Scope,
 )
+from lanloom.api.lan import UnderlayFamily
 from lanloom.api.madenetworks import unique_name
 from lanloom.api.meta import Key, Object, ObjectMeta
 from lanloom.api.names import BRIDGES_NAMESPACE, LANLOOM_NAMESPACE
@@ -23,9 +24,9 @@ from lanloom.api.workloads import DAEMON_SETS
 class Isolated(Struct, frozen=True, kw_only=True):
     """A DummyClusterNetwork whose spec is valid. `created` is its creationTimestamp, RFC 3339 in UTC.
 
-    `underlay` and `mtu` are those of the LAN on which a network with the scope cluster stands. `namespaces` are all
-    that may use it, `*` for all, none where the spec does not say. `subnets` are at most one of each IP version, IPv4
-    first.
+    `underlay`, `underlay_family` and `mtu` are those of the LAN on which a network with the scope cluster stands.
+    `namespaces` are all that may use it, `*` for all, none where the spec does not say. `subnets` are at most one of
+    each IP version, IPv4 first.
     """
 
     name: str
@@ -37,6 +38,7 @@ class Isolated(Struct, frozen=True, kw_only=True):
     subnets: tuple[Subnet, ...] = ()
     gateway: Gateway = "none"
     underlay: str = ""
+    underlay_family: UnderlayFamily = ""
     mtu: int = 0
     namespaces: tuple[str, ...] = ()
 

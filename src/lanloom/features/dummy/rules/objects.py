@@ -225,6 +225,7 @@ def lan_body(net: Isolated, settings: Settings, lans: Iterable[LAN]) -> Raw:
             "vxlan": VXLAN,
             "vni": choose_vni(net.uid, lans),
             "defaultVxlanDev": net.underlay,
+            **({"underlayFamily": net.underlay_family} if net.underlay_family else {}),
             "spokes": [],
             "hostBridge": {"name": net.bridge, "alias": alias_of(net.uid)},
         },

@@ -70,6 +70,7 @@ def parse(dcn: DummyClusterNetwork) -> Isolated:
         subnets=_subnets(spec.subnet),
         gateway=spec.gateway,
         underlay=spec.underlay,
+        underlay_family=spec.underlay_family,
         mtu=(spec.mtu or CLUSTER_MTU) if spec.scope == "cluster" else 0,
         namespaces=_namespaces(spec),
     )
@@ -94,6 +95,7 @@ def changes(old: DummyClusterNetwork, new: DummyClusterNetwork) -> None:
         ("nadNamespace", old.spec.nad_namespace, new.spec.nad_namespace),
         ("scope", old.spec.scope, new.spec.scope),
         ("underlay", old.spec.underlay, new.spec.underlay),
+        ("underlayFamily", old.spec.underlay_family, new.spec.underlay_family),
         ("mtu", str(old.spec.mtu), str(new.spec.mtu)),
     )
     if wrong := [
@@ -220,7 +222,8 @@ def _cluster_faults(spec: DummyClusterNetworkSpec) -> Iterator[str]:
 
 
 def _node_faults(spec: DummyClusterNetworkSpec) -> Iterator[str]:
-    for name, given in (("underlay", spec.underlay), ("mtu", spec.mtu)):
+    fields = (("underlay", spec.underlay), ("underlayFamily", spec.underlay_family), ("mtu", spec.mtu))
+    for name, given in fields:
         if given:
             yield f'spec.{name} is of the scope "cluster" only: remove it, or set spec.scope to "cluster"'
 
