@@ -15,9 +15,8 @@ from lanloom.node.errors import LinkError, NetworkManagerError
 from lanloom.node.ports import Links, NetworkManager
 from lanloom.processes.definitions import resources
 from lanloom.runtime.certificates import DAY, RENEWAL_DAYS, authority_ends
-from lanloom.runtime.checks import Check
 from lanloom.runtime.cni.programs import NoShim, foreign_remedy, is_foreign, program, socket_in
-from lanloom.runtime.feature import Feature, checks_of, cni_socket
+from lanloom.runtime.feature import Check, Feature, checks_of, cni_socket
 from lanloom.runtime.probes import parse_address
 from lanloom.text import authority
 

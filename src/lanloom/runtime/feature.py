@@ -7,7 +7,7 @@ A feature names its modules by text, `module:attribute`. So a process imports of
 import importlib
 from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 
 from lanloom.runtime.slimimports import without
 
@@ -17,7 +17,6 @@ with without("typing_extensions"):  # of which msgspec needs nothing that Python
 if TYPE_CHECKING:
     from lanloom.kube.ports import Client
     from lanloom.runtime.blockers import DeletionQuestion
-    from lanloom.runtime.checks import Check
     from lanloom.runtime.rights import Rights
     from lanloom.runtime.trials import Facts, Trial
     from lanloom.runtime.webhooktable import Webhook
@@ -31,6 +30,18 @@ class CommandOptions(NamedTuple):
 
     decorate: Callable[[Any], Any]
     settings: Callable[[Mapping[str, Any]], Any]
+
+
+class Check(Struct, frozen=True, kw_only=True):
+    """One finding of `lanloom doctor` or of a feature in a cluster.
+
+    `remedy` is empty without a problem. What could not be looked at is unknown, and no problem.
+    """
+
+    name: str
+    result: Literal["ok", "warning", "failed", "unknown"]
+    found: str
+    remedy: str = ""
 
 
 class Feature(Struct, frozen=True, kw_only=True):

@@ -11,7 +11,7 @@ from lanloom.features.liveupdate.rules.mode import Mode, mode_of
 from lanloom.kube.conditions import find
 from lanloom.kube.lookup import list_or_empty
 from lanloom.kube.ports import Client
-from lanloom.runtime.checks import Check
+from lanloom.runtime.feature import Check
 from lanloom.text import listed
 
 _NAME, _LIVE_UPDATE = "namespace isolation", "live update"

@@ -6,7 +6,7 @@ from lanloom.features.vlan.rules.migration.adopt import stuck
 from lanloom.features.vlan.rules.migration.plans import Snapshot
 from lanloom.kube.errors import KubeError
 from lanloom.kube.ports import Client
-from lanloom.runtime.checks import Check
+from lanloom.runtime.feature import Check
 from lanloom.text import listed
 
 _NAME = "objects of Harvester"

@@ -24,12 +24,11 @@ from lanloom.cli.options import (
 )
 from lanloom.cli.tables import print_rows
 from lanloom.processes.cli.features import agent_features, features_of
+from lanloom.runtime.feature import Check, Feature
 
 if TYPE_CHECKING:
     from lanloom.cli.query import Query
     from lanloom.node.netlink.trials import Trial
-    from lanloom.runtime.checks import Check
-    from lanloom.runtime.feature import Feature
 
 _COLOURS = {"ok": "green", "warning": "yellow", "failed": "red", "unknown": "cyan"}
 
@@ -144,7 +143,7 @@ def _places(ctx: click.Context, options: dict[str, Any]) -> _Places:
     return places._replace(profiles=profiles, state=state, runtime=runtime, cni_bin=programs)
 
 
-async def _checks(places: _Places) -> "tuple[Check, ...]":
+async def _checks(places: _Places) -> tuple[Check, ...]:
     from lanloom.node.host import open_host
     from lanloom.processes.checks import (
         check_agent,
@@ -174,13 +173,12 @@ async def _checks(places: _Places) -> "tuple[Check, ...]":
     return tuple(found)
 
 
-async def _cluster_checks(cluster: ClusterOptions, features: "Sequence[Feature]") -> "tuple[Check, ...]":
+async def _cluster_checks(cluster: ClusterOptions, features: "Sequence[Feature]") -> tuple[Check, ...]:
     import time
 
     from lanloom.kube.errors import KubeError
     from lanloom.kube.http import HttpClient
     from lanloom.processes.checks import check_authority, check_cluster
-    from lanloom.runtime.checks import Check
 
     found: tuple[Check, ...] = ()
     try:
@@ -192,15 +190,13 @@ async def _cluster_checks(cluster: ClusterOptions, features: "Sequence[Feature]"
         return (*found, Check(name="cluster", result="failed", found=str(error), remedy="Correct the file."))
 
 
-def _kernel_checks() -> "tuple[Check, ...]":
+def _kernel_checks() -> tuple[Check, ...]:
     from lanloom.node.netlink.trials import try_features
 
     return tuple(_kernel_check(trial) for trial in try_features())
 
 
-def _kernel_check(trial: "Trial") -> "Check":
-    from lanloom.runtime.checks import Check
-
+def _kernel_check(trial: "Trial") -> Check:
     name, purpose = f"kernel: {trial.feature.name}", trial.feature.purpose
     if trial.unknown:
         remedy = "To try it, run the command as root on the node, or in a privileged container such as lanloom-lan's."
@@ -232,7 +228,7 @@ def _fields() -> "Query[Check]":
     )
 
 
-def _show(checks: "tuple[Check, ...]") -> None:
+def _show(checks: tuple[Check, ...]) -> None:
     from rich.padding import Padding
 
     from lanloom.cli.console import console as make_console
