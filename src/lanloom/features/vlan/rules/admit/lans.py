@@ -11,10 +11,8 @@ of the management network, on which pods and machines are neighbours of the node
 """
 
 from lanloom.api import names
-from lanloom.api.harvester import ClusterNetwork
-from lanloom.api.l3 import AnnotationError
 from lanloom.features.vlan.reader import ClusterReader
-from lanloom.features.vlan.rules.admit.namespaces import parse_namespaces
+from lanloom.features.vlan.rules.admit.namespaces import list_of
 from lanloom.refusals import Denied
 from lanloom.text import listed, quote
 
@@ -24,7 +22,7 @@ LISTS = (names.LAN_UPLINK_NAMESPACES, names.MANAGEMENT_VLAN_NAMESPACES)
 def check_lan_uplink(namespace: str, cluster_network: str, vlan: int, reader: ClusterReader) -> None:
     """Raise Denied where LANs of a namespace may not be joined to a VLAN."""
     network = reader.cluster_network(cluster_network)
-    admitted = _list_of(names.LAN_UPLINK_NAMESPACES, network, cluster_network)
+    admitted = list_of(names.LAN_UPLINK_NAMESPACES, "LANs", network, cluster_network)
     if admitted is not None and namespace not in admitted:
         raise Denied(
             f"ClusterNetwork {cluster_network} allows LANs on its VLANs only to the namespaces of its annotation "
@@ -32,7 +30,7 @@ def check_lan_uplink(namespace: str, cluster_network: str, vlan: int, reader: Cl
             f"{quote(namespace)}"
         )
     if cluster_network == names.MGMT and (why := _management(vlan, reader)):
-        trusted = _list_of(names.MANAGEMENT_VLAN_NAMESPACES, network, cluster_network) or ()
+        trusted = list_of(names.MANAGEMENT_VLAN_NAMESPACES, "LANs", network, cluster_network) or ()
         if namespace not in trusted:
             raise Denied(
                 f"{why}, or ask an administrator to add {quote(namespace)} to the annotation "
@@ -52,13 +50,3 @@ def _management(vlan: int, reader: ClusterReader) -> str:
         "no agent has reported which VLAN is that of the management network; wait until one has, start the manager "
         "with --mgmt-vlan"
     )
-
-
-def _list_of(field: str, network: ClusterNetwork | None, title: str) -> tuple[str, ...] | None:
-    try:
-        return parse_namespaces(field, network.metadata.annotations.get(field) if network else None)
-    except AnnotationError as error:
-        raise Denied(
-            f"ClusterNetwork {title} has an invalid list of namespaces for LANs: {error}; ask its administrator to "
-            "correct it"
-        ) from None

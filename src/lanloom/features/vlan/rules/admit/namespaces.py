@@ -55,19 +55,28 @@ def _addressing(value: L3) -> tuple[object, ...]:
 
 
 def _check_list(namespace: str, field: str, what: str, network: ClusterNetwork) -> None:
-    title = f"ClusterNetwork {network.metadata.name}"
-    try:
-        allowed = parse_namespaces(field, network.metadata.annotations.get(field))
-    except AnnotationError as error:
-        raise Denied(
-            f"{title} has an invalid list of namespaces for {what}: {error}; ask its administrator to correct it"
-        ) from None
+    name = network.metadata.name
+    allowed = list_of(field, what, network, name)
     if allowed is None or namespace in allowed:
         return
     raise Denied(
-        f"metadata.namespace is {quote(namespace)}, and {title} allows {what} only to the namespaces of its annotation "
-        f"{field} ({listed(allowed) or 'none'}); ask its administrator to add the namespace"
+        f"metadata.namespace is {quote(namespace)}, and ClusterNetwork {name} allows {what} only to the namespaces of "
+        f"its annotation {field} ({listed(allowed) or 'none'}); ask its administrator to add the namespace"
     )
+
+
+def list_of(field: str, what: str, network: ClusterNetwork | None, name: str) -> tuple[str, ...] | None:
+    """Return the namespaces that a ClusterNetwork of that name admits to something; None where it has no such list.
+
+    Raises Denied for an invalid one.
+    """
+    try:
+        return parse_namespaces(field, network.metadata.annotations.get(field) if network else None)
+    except AnnotationError as error:
+        raise Denied(
+            f"ClusterNetwork {name} has an invalid list of namespaces for {what}: {error}; ask its administrator to "
+            "correct it"
+        ) from None
 
 
 def outsiders(network: ClusterNetwork, reader: ClusterReader) -> tuple[str, ...]:
