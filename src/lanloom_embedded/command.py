@@ -7,7 +7,7 @@ from typing import Any
 
 import click
 
-from lanloom.cli.options import metrics_option
+from lanloom.cli.options import log_level_option, metrics_option
 from lanloom.features.dummy.options import dummy_default_option, dummy_options, given
 from lanloom.features.lan.options import MANAGER_OPTIONS as LAN_OPTIONS
 from lanloom.features.liveupdate.options import MANAGER_OPTIONS as LIVE_UPDATE_OPTIONS
@@ -59,12 +59,7 @@ class _Damaged(click.ClickException):
 @LAN_OPTIONS.decorate
 @LIVE_UPDATE_OPTIONS.decorate
 @metrics_option()
-@click.option(
-    "--log-level",
-    type=click.Choice(["debug", "info", "warning", "error"]),
-    default="warning",
-    show_default=True,
-)
+@log_level_option("warning")
 def command(
     data: Path,
     kubeconfig: Path,

@@ -213,6 +213,16 @@ def metrics_option(*default: str) -> Callable[[F], F]:
     )
 
 
+def log_level_option(default: str) -> Callable[[F], F]:
+    """`--log-level`: what a process logs at least."""
+    return click.option(
+        "--log-level",
+        type=click.Choice(["debug", "info", "warning", "error"]),
+        default=default,
+        show_default=True,
+    )
+
+
 def dry_run_option(function: F) -> F:
     """`--dry-run`: preview a change."""
     return click.option("--dry-run", is_flag=True, help="Show what would change without changing anything.")(

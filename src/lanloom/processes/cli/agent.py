@@ -11,6 +11,7 @@ from lanloom.cli.options import (
     AGENT_ADDRESS,
     CNI_SOCKET,
     kubeconfig_option,
+    log_level_option,
     metrics_option,
     profiles_option,
     records_options,
@@ -69,9 +70,7 @@ def _complete_features(
     "with it. Default: none.",
 )
 @metrics_option(AGENT_ADDRESS)
-@click.option(
-    "--log-level", type=click.Choice(["debug", "info", "warning", "error"]), default="info", show_default=True
-)
+@log_level_option("info")
 @click.pass_context
 def command(
     ctx: click.Context,

@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from lanloom.cli.options import kubeconfig_option, metrics_option
+from lanloom.cli.options import kubeconfig_option, log_level_option, metrics_option
 from lanloom.processes.cli.features import FeatureCommand, features_of
 
 if TYPE_CHECKING:
@@ -40,9 +40,7 @@ if TYPE_CHECKING:
     help="Username that the manager authenticates as. Default: queried from the API server (Kubernetes 1.28).",
 )
 @metrics_option("[::]:8080")
-@click.option(
-    "--log-level", type=click.Choice(["debug", "info", "warning", "error"]), default="info", show_default=True
-)
+@log_level_option("info")
 @click.pass_context
 def command(
     ctx: click.Context,
