@@ -125,6 +125,7 @@ def _kill(process: subprocess.Popen[bytes]) -> None:
 
 STOP_TIMEOUT = 10.0
 LINE_MAX = 1 << 16
+TAIL_LINES = 12
 
 
 class ManagedProcess:
@@ -231,9 +232,9 @@ class Console:
         return ""
 
 
-def tail(log: Path, lines: int = 12) -> str:
+def tail(log: Path) -> str:
     """Return the end of a log file, empty if it does not exist."""
     try:
-        return "\n".join(log.read_text(errors="replace").splitlines()[-lines:])
+        return "\n".join(log.read_text(errors="replace").splitlines()[-TAIL_LINES:])
     except OSError:
         return ""

@@ -128,12 +128,12 @@ class L3(Struct, frozen=True, kw_only=True):
         return join_modes(self.mode, self.mode6)
 
 
-def parse_vid(field: str, text: object, minimum: int = VID_MIN) -> int:
+def parse_vid(field: str, text: object) -> int:
     """Return a VLAN id written as a decimal number without sign, space or leading zero."""
-    if isinstance(text, str) and _VID.fullmatch(text) and minimum <= int(text) <= VID_MAX:
+    if isinstance(text, str) and _VID.fullmatch(text) and VID_MIN <= int(text) <= VID_MAX:
         return int(text)
     raise AnnotationError(
-        field, f"is {quote(text)}; it must be a VLAN id from {minimum} to {VID_MAX}, without leading zeros"
+        field, f"is {quote(text)}; it must be a VLAN id from {VID_MIN} to {VID_MAX}, without leading zeros"
     )
 
 

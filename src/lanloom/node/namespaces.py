@@ -119,21 +119,24 @@ def open_namespace(path: Path | str) -> Namespace:
     return Namespace(descriptor, str(path))
 
 
-def make_namespace(title: str, prepare: Callable[[], None] = lambda: None) -> Namespace:
-    """Return a new network namespace without a name; it ends with the last of what holds it.
+def make_namespace(title: str) -> Namespace:
+    """Return a new network namespace without a name, which ends with the last of what holds it.
 
-    `prepare` runs inside first. Raises NamespaceError, and what that raises.
+    Raises NamespaceError.
     """
-
-    return in_own_thread(lambda: _made(title, prepare))
+    return in_own_thread(lambda: _made(title))
 
 
 def make_namespace_with_socket(title: str, prepare: Callable[[], None]) -> tuple[Namespace, socket.socket]:
-    """Return the same, with a netlink socket inside, for which no thread has to enter it again."""
+    """Return the same, with a netlink socket inside, for which no thread has to enter it again.
+
+    `prepare` runs inside first. Raises what that raises as well.
+    """
 
     def make() -> tuple[Namespace, socket.socket]:
-        namespace = _made(title, prepare)
+        namespace = _made(title)
         try:
+            prepare()
             return namespace, open_socket()
         except BaseException:
             namespace.close()
@@ -142,11 +145,10 @@ def make_namespace_with_socket(title: str, prepare: Callable[[], None]) -> tuple
     return in_own_thread(make)
 
 
-def _made(title: str, prepare: Callable[[], None]) -> Namespace:
+def _made(title: str) -> Namespace:
     """Return a new namespace, which this thread has entered."""
     if _libc.unshare(_CLONE_NEWNET) != 0:
         raise _failure(f"can't make the network namespace {title}")
-    prepare()
     return Namespace(os.open("/proc/thread-self/ns/net", os.O_RDONLY | os.O_CLOEXEC), title)
 
 

@@ -242,10 +242,9 @@ def webhook_app(
     admissions: Sequence[Admission],
     ready: Callable[[], bool],
     observe: WebhookObserver = lambda _webhook, _resource, _verdict, _seconds: None,
-    refer: Decide = _allowed,
 ) -> Starlette:
     """Return the ASGI application of the webhooks of these features (see `Reviews`)."""
-    return app_of(Reviews(admissions, ready, observe, refer))
+    return app_of(Reviews(admissions, ready, observe))
 
 
 def app_of(reviews: Reviews) -> Starlette:

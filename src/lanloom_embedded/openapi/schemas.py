@@ -48,9 +48,9 @@ def common(name: str) -> str:
     return _META + name
 
 
-def gvk(kind: ServedKind, suffix: str = "") -> Raw:
-    """Return the value of the extension `GVK` for a kind (or its list, with the suffix)."""
-    return {"group": kind.group, "version": kind.version, "kind": kind.kind + suffix}
+def gvk(kind: ServedKind) -> Raw:
+    """Return the value of the extension `GVK` for a kind."""
+    return {"group": kind.group, "version": kind.version, "kind": kind.kind}
 
 
 def definitions_of(kinds: Iterable[ServedKind], version: SchemaVersion) -> dict[str, Raw]:

@@ -275,8 +275,9 @@ def attributes(data: bytes, offset: int = 0) -> Attributes:
     return found
 
 
-def walk(data: bytes, offset: int = 0) -> Iterator[tuple[int, bytes]]:
-    """Yield type and payload of each attribute from `offset` to the end, in order."""
+def walk(data: bytes) -> Iterator[tuple[int, bytes]]:
+    """Yield type and payload of each attribute, in order."""
+    offset = 0
     while offset + _ATTRIBUTE.size <= len(data):
         length, kind = _ATTRIBUTE.unpack_from(data, offset)
         if length < _ATTRIBUTE.size:

@@ -157,6 +157,8 @@ async def open_bus(address: str, on_signal: SignalHandler, lost: Callable[[], No
 
 
 SYSTEM_CONNECTIONS = PurePosixPath("/etc/NetworkManager/system-connections")
+"""The profile directory as NetworkManager sees it, which in a container is another path than ours."""
+
 BURST = 0.1
 """Seconds in which changes are taken together: one activation alone sends a dozen signals."""
 
@@ -169,13 +171,11 @@ UNKNOWN_PROFILE = "NetworkManager knows no profile {}; check the file's syntax a
 class DBusNetworkManager:
     """NetworkManager on the bus at `address`, by default the system bus.
 
-    `async with` or `close` frees the connection. `directory` is the profile directory as NetworkManager sees it,
-    which in a container is another path than ours.
+    `async with` or `close` frees the connection.
     """
 
-    def __init__(self, address: str = "", *, directory: PurePosixPath = SYSTEM_CONNECTIONS) -> None:
+    def __init__(self, address: str = "") -> None:
         self._address = address
-        self._directory = directory
         self._bus: Bus | None = None
         self._connecting = asyncio.Lock()
         self._failures = Failures()
@@ -221,7 +221,7 @@ class DBusNetworkManager:
         """Make NetworkManager read these files again; a path that is gone makes it forget its profile."""
         if names:
             bus = await self._connected()
-            paths = [str(self._directory / name) for name in names]
+            paths = [str(SYSTEM_CONNECTIONS / name) for name in names]
             await bus.call(SETTINGS, f"{NM}.Settings", "LoadConnections", "as", paths)
 
     async def activate(self, uuid: str) -> None:

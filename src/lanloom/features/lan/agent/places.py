@@ -38,7 +38,6 @@ class SpokePlaces:
         node: str,
         woken: Callable[[str], None],
         unready: Callable[[], str] = lambda: "",
-        path_of: Callable[[str], str] = lambda name: str(DIRECTORY / name),
     ) -> None:
         self._reconciler = reconciler
         self._records = records
@@ -47,14 +46,13 @@ class SpokePlaces:
         self._node = node
         self._woken = woken
         self._unready = unready
-        self._path_of = path_of
 
     def find(self, spoke: str) -> LanPlace:
         """Implement the port."""
         uid, record = self._record(spoke)
         state = self._reconciler.state(uid)
         mtu = state.own.mtu if state is not None else 0
-        return LanPlace(self._path_of(record.ns), record.bridge, Device(spoke, VETH).id, mtu)
+        return LanPlace(str(DIRECTORY / record.ns), record.bridge, Device(spoke, VETH).id, mtu)
 
     def pod_at(self, spoke: str, mode: Mode) -> str:
         """Implement the port."""

@@ -26,6 +26,9 @@ MODE = 0o660
 READINGS = 5
 """How often the kernel's list is read for a device that is not in it: it may skip an entry while others are removed."""
 
+_NUMBERS = Path("/sys/dev/char")
+"""The list of the kernel."""
+
 _TARGET = re.compile(r".*/macvtap/tap(\d+)")
 
 
@@ -37,11 +40,10 @@ class _Entry(Struct, frozen=True):
 
 
 class TapDevices:
-    """Devices below `devices` (/dev), with the kernel's list below `system` (/sys)."""
+    """Devices below `devices`, with the list of the kernel."""
 
-    def __init__(self, devices: Path = Path("/dev"), system: Path = Path("/sys")) -> None:
+    def __init__(self, devices: Path = Path("/dev")) -> None:
         self._devices = devices
-        self._numbers = system / "dev/char"
         self._known: dict[tuple[str, int], _Entry] | None = None
         self._lock = Lock()
 
@@ -100,7 +102,7 @@ class TapDevices:
         status = _status(self.path(index))
         if status is None or not stat.S_ISCHR(status.st_mode):
             return 0
-        entry = self._numbers / f"{os.major(status.st_rdev)}:{os.minor(status.st_rdev)}"
+        entry = _NUMBERS / f"{os.major(status.st_rdev)}:{os.minor(status.st_rdev)}"
         with suppress(OSError):
             match = _TARGET.fullmatch(str(entry.readlink()))
             return status.st_rdev if match and int(match[1]) == index else 0
@@ -149,14 +151,14 @@ class TapDevices:
 
     def _names(self) -> set[tuple[str, int]]:
         """Name and inode of each entry of the kernel's list that may be a macvtap: another one has another inode."""
-        with suppress(FileNotFoundError), os.scandir(self._numbers) as entries:
+        with suppress(FileNotFoundError), os.scandir(_NUMBERS) as entries:
             prefixes = _majors()
             return {(entry.name, entry.inode()) for entry in entries if entry.name.startswith(prefixes)}
         return set()
 
     def _followed(self, name: str) -> _Entry | None:
         with suppress(OSError):
-            match = _TARGET.fullmatch(str((self._numbers / name).readlink()))
+            match = _TARGET.fullmatch(str((_NUMBERS / name).readlink()))
             major, minor = name.split(":")
             return _Entry(int(match[1]) if match else 0, os.makedev(int(major), int(minor)))
         return None

@@ -244,11 +244,11 @@ def network_meant(network: StoredNetwork, config: Config, id_: str = "") -> Netw
     )
 
 
-def nic_meant(nic: StoredNic, namespace: str = "") -> Nic:
+def nic_meant(nic: StoredNic) -> Nic:
     """Return a NIC of an instance."""
     return Nic(
         key=f"{nic.instance}/{nic.index}",
-        owner=Owner(kind=INSTANCE, namespace=namespace, name=nic.instance),
+        owner=Owner(kind=INSTANCE, namespace="", name=nic.instance),
         index=nic.index,
         name=nic.name,
         uuid=nic.uuid,
