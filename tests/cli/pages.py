@@ -77,6 +77,34 @@ def output_of(cluster: Cluster, item: Shown, last: int, patience: float) -> tupl
         time.sleep(0.1)
 
 
+def check_page(cluster: Cluster, page: Path, section: str = "") -> None:
+    """Run the commands of a page, or of the section with that heading, in order: each prints what the page shows.
+
+    LANLOOM_GOLDEN=rewrite writes the page again.
+    """
+    before, heading, rest = page.read_text().partition(section) if section else ("", "", page.read_text())
+    text, following, after = rest.partition("\n## ") if section else (rest, "", "")
+    assert not section or (heading and following)
+    writing = os.environ.get("LANLOOM_GOLDEN") == "rewrite"
+    wrong: list[tuple[Shown, str]] = []
+    status = 0
+    for item in shown(text):
+        output, status = output_of(cluster, item, status, patience=3 if writing else 60)
+        if not item.is_right(output):
+            wrong.append((item, output))
+    if writing:
+        page.write_text(before + heading + rewritten(text, wrong) + following + after)
+    assert writing or not wrong, "\n".join(f"$ {item.typed}\n{output}" for item, output in wrong)
+
+
+def check_objects(page: Path, examples: Iterable[Path]) -> None:
+    """Check that each object of a page is in one of these files."""
+    texts = [file.read_text() for file in examples]
+    objects = re.findall(r"^```yaml\n(.*?)^```$", page.read_text(), re.MULTILINE | re.DOTALL)
+    assert objects
+    assert all(any(item in text for text in texts) for item in objects)
+
+
 def _run(cluster: Cluster, command: str, last: int) -> tuple[str, int]:
     if command == "echo $?":
         return f"{last}\n", 0

@@ -1,6 +1,5 @@
 """The walk of two tenants in `docs/security.md`: its commands are run in order, and print what the page shows."""
 
-import os
 import shutil
 from pathlib import Path
 
@@ -9,7 +8,7 @@ import pytest
 from lanloom.api.lan import LAN_NODES
 from lanloom.kube.ports import Client
 from tests.cli.cluster import served
-from tests.cli.pages import Shown, output_of, rewritten, shown
+from tests.cli.pages import check_page
 from tests.security.page import PAGE
 
 ROOT = Path(__file__).parents[2]
@@ -28,16 +27,6 @@ def test_the_walk(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     place = tmp_path / "place"
     shutil.copytree(ROOT / "examples", place / "examples")
     monkeypatch.chdir(place)
-    page = PAGE.read_text()
-    wrong: list[tuple[Shown, str]] = []
-    status = 0
     with served(tmp_path, manager=True) as cluster:
         cluster.do(report_underlays)
-        for item in shown(page):
-            output, status = output_of(cluster, item, status, patience=60)
-            if not item.is_right(output):
-                wrong.append((item, output))
-    if os.environ.get("LANLOOM_GOLDEN") == "rewrite":
-        PAGE.write_text(rewritten(page, wrong))
-    else:
-        assert not wrong, "\n".join(f"$ {item.typed}\n{output}" for item, output in wrong)
+        check_page(cluster, PAGE)

@@ -1,6 +1,5 @@
 """`docs/live-update.md` says what is so: its section about commands is run in order, and prints what the page shows."""
 
-import os
 from pathlib import Path
 
 import pytest
@@ -8,7 +7,7 @@ import pytest
 from lanloom.api.multus import NADS
 from lanloom.kube.ports import Client
 from tests.cli.cluster import served
-from tests.cli.pages import Shown, output_of, rewritten, shown
+from tests.cli.pages import check_page
 from tests.features.liveupdate import bodies
 from tests.features.liveupdate.test_cli import install, run_machine
 
@@ -30,18 +29,6 @@ async def machines(client: Client) -> None:
 
 def test_the_page_says_what_commands_print(tmp_path: Path) -> None:
     """Each command of the section prints what it shows; LANLOOM_GOLDEN=rewrite writes the page again."""
-    before, title, rest = PAGE.read_text().partition(_SECTION)
-    section, following, after = rest.partition("\n## ")
-    assert title and following
-    writing = os.environ.get("LANLOOM_GOLDEN") == "rewrite"
-    wrong: list[tuple[Shown, str]] = []
-    status = 0
     with served(tmp_path, manager=False) as cluster:
         cluster.do(machines)
-        for item in shown(section):
-            output, status = output_of(cluster, item, status, patience=3)
-            if not item.is_right(output):
-                wrong.append((item, output))
-    if writing:
-        PAGE.write_text(before + title + rewritten(section, wrong) + following + after)
-    assert writing or not wrong, [(item.command, output) for item, output in wrong]
+        check_page(cluster, PAGE, _SECTION)

@@ -1,7 +1,6 @@
 """`docs/dummy.md` says what is so: its commands are run in order, and print what the page shows."""
 
 import asyncio
-import os
 import re
 import shutil
 import time
@@ -18,12 +17,7 @@ from lanloom.processes.blockers import Explanation
 from lanloom_lab.workloads.daemonsets import DaemonSets
 from lanloom_lab.workloads.scheduler import Scheduler
 from tests.cli.cluster import served
-from tests.cli.pages import (
-    Shown,
-    output_of,
-    rewritten,
-    shown,
-)
+from tests.cli.pages import check_objects, check_page
 from tests.features.dummy.cli.dummies import IMAGE, add_nodes
 from tests.features.dummy.cluster.kubelets import Kubelets
 
@@ -47,28 +41,14 @@ def test_the_page_says_what_commands_print(tmp_path: Path, monkeypatch: pytest.M
     place = tmp_path / "place"
     shutil.copytree(ROOT / "examples", place / "examples")
     monkeypatch.chdir(place)
-    page = PAGE.read_text()
-    writing = os.environ.get("LANLOOM_GOLDEN") == "rewrite"
-    wrong: list[tuple[Shown, str]] = []
-    status = 0
     settings = Flags(default=False, image=IMAGE)
     with served(tmp_path, manager=True, beside=workloads, dummy=settings) as cluster:
-        for item in shown(page):
-            output, status = output_of(cluster, item, status, patience=3 if writing else 60)
-            if not item.is_right(output):
-                wrong.append((item, output))
-    if writing:
-        PAGE.write_text(rewritten(page, wrong))
-    else:
-        assert not wrong, "\n".join(f"$ {item.typed}\n{output}" for item, output in wrong)
+        check_page(cluster, PAGE)
 
 
 def test_the_pages_objects_are_examples() -> None:
     """What the page shows as YAML stands in one of the examples or manifests."""
-    files = [*(ROOT / "examples").glob("dummy*.yaml"), ROOT / "deploy/dummy.yaml"]
-    objects = re.findall(r"^```yaml\n(.*?)^```$", PAGE.read_text(), re.MULTILINE | re.DOTALL)
-    assert objects
-    assert all(any(item in file.read_text() for file in files) for item in objects)
+    check_objects(PAGE, [*(ROOT / "examples").glob("dummy*.yaml"), ROOT / "deploy/dummy.yaml"])
 
 
 def test_the_page_tells_every_field_of_json() -> None:
