@@ -7,7 +7,7 @@ long as an API server may take for a request. What managers send may arrive long
 import asyncio
 from collections.abc import Callable
 from random import Random
-from typing import Any, TypeVar
+from typing import Any, Protocol, TypeVar
 
 import msgspec
 
@@ -28,7 +28,7 @@ from lanloom.kube.ports import Client
 from lanloom.nads.admission import ReferenceAdmission
 from lanloom.nads.users import NadUsers, user_informers
 from lanloom.runtime.https import errors
-from lanloom.runtime.webhooks import answer, refer_all, validate_all
+from lanloom.runtime.webhooks import answer, mutate_all, refer_all, validate_all
 from lanloom.runtime.webhooktable import TableAdmission
 from lanloom_embedded.engine.calls import SYSTEM, Call
 from lanloom_embedded.engine.engine import Engine
@@ -68,7 +68,7 @@ class DummyCluster(TwoManagers):
 
     def __init__(self, seed: int, storage: MemoryStorage, protections: Protections = ALL_OF_THEM) -> None:
         now = asyncio.get_running_loop().time
-        webhooks, rng = _Webhooks(self), Random(f"engine {seed}")
+        webhooks, rng = Webhooks(self), Random(f"engine {seed}")
         engine = Engine(storage, webhooks=webhooks, now=now, rng=rng, history=HISTORY)
         super().__init__(seed, engine, LANLOOM_NAMESPACE)
         self.users = LocalClient(self.engine, ALICE)
@@ -105,7 +105,7 @@ class DummyCluster(TwoManagers):
             await all_synced(every)
             claims = NetworkClaims(webhooks, world)
             admissions: tuple[TableAdmission, ...] = (
-                DummyAdmission(webhooks, world, _is_manager, InFlight(), now=self.now),
+                DummyAdmission(webhooks, world, is_manager, InFlight(), now=self.now),
                 ReferenceAdmission(webhooks, world.nad, users.seen, lambda: claims, now=self.now),
             )
             self.replicas[name] = admissions
@@ -126,14 +126,32 @@ class DummyCluster(TwoManagers):
         self._listen(ears)
 
 
-async def _is_manager(user: UserInfo) -> bool:
+async def is_manager(user: UserInfo) -> bool:
+    """Whether a request is one of the managers."""
     return user == SYSTEM
 
 
-class _Webhooks:
+class Reviewed(Protocol):
+    """A cluster whose managers take reviews."""
+
+    replicas: dict[str, tuple[TableAdmission, ...]]
+    rng: Random
+
+    @property
+    def faults(self) -> Faults:
+        """What goes wrong with requests."""
+        ...
+
+    @property
+    def witness(self) -> Verifier:
+        """Who keeps what was allowed."""
+        ...
+
+
+class Webhooks:
     """Takes reviews to one of the replicas that run, if it can be reached."""
 
-    def __init__(self, cluster: DummyCluster) -> None:
+    def __init__(self, cluster: Reviewed) -> None:
         self._cluster = cluster
 
     async def call(self, webhook: Raw, review: Raw) -> Raw:
@@ -143,16 +161,16 @@ class _Webhooks:
         names = sorted(cluster.replicas)
         if not names or cluster.faults.strikes(0.01):
             raise WebhookError("connection refused")
-        replica = cluster.replicas[cluster.rng.choice(names)]
-        refers = webhook["clientConfig"]["url"].endswith("/references")
+        admissions = cluster.replicas[cluster.rng.choice(names)]
+        path = webhook["clientConfig"]["url"].rpartition("/")[2]
+        refers = path == "references"
         before = cluster.witness.present(review["request"]) if refers else frozenset()
-        asking = asyncio.create_task(
-            answer(
-                msgspec.json.encode(review),
-                refer_all(replica) if refers else validate_all(replica),
-                lambda _resource, _outcome, _seconds: None,
-            )
-        )
+        decide = {
+            "references": refer_all(admissions),
+            "mutate": mutate_all(admissions),
+            "validate": validate_all(admissions),
+        }[path]
+        asking = asyncio.create_task(answer(msgspec.json.encode(review), decide, lambda *_: None))
         try:
             await asyncio.wait({asking})
         finally:

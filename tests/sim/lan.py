@@ -8,9 +8,6 @@ import asyncio
 from functools import partial
 from random import Random
 
-import msgspec
-
-from lanloom.api.admission import UserInfo
 from lanloom.api.core import NAMESPACES, NODES
 from lanloom.api.lan import LAN_NODES
 from lanloom.api.meta import rfc3339
@@ -27,15 +24,12 @@ from lanloom.kube.informers import Informers
 from lanloom.kube.ports import Client
 from lanloom.nads.admission import ReferenceAdmission
 from lanloom.nads.users import NadUsers, user_informers
-from lanloom.runtime.webhooks import Admission, answer, mutate_all, refer_all, validate_all
 from lanloom.runtime.webhooktable import TableAdmission
 from lanloom_embedded.engine.calls import SYSTEM
 from lanloom_embedded.engine.storage import MemoryStorage
-from lanloom_embedded.engine.webhooks import WebhookError
-from lanloom_embedded.kinds import Raw
 from lanloom_embedded.local import LocalClient
 from tests.sim.caching import CachingEngine
-from tests.sim.dummy import ALICE, HISTORY, SlowAdmission
+from tests.sim.dummy import ALICE, HISTORY, SlowAdmission, Webhooks, is_manager
 from tests.sim.dummy_clients import BlindClient, ForgetfulClient
 from tests.sim.faults import FaultyClient
 from tests.sim.lan_clients import ALL_OF_THEM, VERSIONS, EmptyListClient, FrugalClient, LanProtections
@@ -69,7 +63,7 @@ class LanCluster(TwoManagers):
 
     def __init__(self, seed: int, storage: MemoryStorage, protections: LanProtections = ALL_OF_THEM) -> None:
         now = asyncio.get_running_loop().time
-        webhooks, rng = _Webhooks(self), Random(f"engine {seed}")
+        webhooks, rng = Webhooks(self), Random(f"engine {seed}")
         engine = CachingEngine(storage, webhooks=webhooks, now=now, rng=rng, history=HISTORY)
         super().__init__(seed, engine, LANLOOM_NAMESPACE)
         lags = Random(f"lags {seed}")
@@ -137,7 +131,7 @@ class LanCluster(TwoManagers):
                 ReferenceAdmission(
                     webhooks, informers.nads.store.get, users.seen, lambda: None, now=self.now
                 ),
-                LanAdmission(client, informers, users, _is_manager, _nowhere, InFlight(), now=self.now),
+                LanAdmission(client, informers, users, is_manager, _nowhere, InFlight(), now=self.now),
             )
             self.replicas[name] = admissions
             self.served.set()
@@ -279,46 +273,5 @@ class LanCluster(TwoManagers):
         self._listen(ears)
 
 
-async def _is_manager(user: UserInfo) -> bool:
-    return user == SYSTEM
-
-
 def _nowhere(_pod: str) -> str:
     return ""
-
-
-class _Webhooks:
-    """Takes reviews to one of the replicas that run, if it can be reached."""
-
-    def __init__(self, cluster: LanCluster) -> None:
-        self._cluster = cluster
-
-    async def call(self, webhook: Raw, review: Raw) -> Raw:
-        """As the port says."""
-        cluster = self._cluster
-        await cluster.faults.pause()
-        names = sorted(cluster.replicas)
-        if not names or cluster.faults.strikes(0.01):
-            raise WebhookError("connection refused")
-        admissions = cluster.replicas[cluster.rng.choice(names)]
-        path = webhook["clientConfig"]["url"].rpartition("/")[2]
-        refers = path == "references"
-        before = cluster.witness.present(review["request"]) if refers else frozenset()
-        features: tuple[Admission, ...] = admissions
-        decide = {
-            "references": refer_all(admissions),
-            "mutate": mutate_all(features),
-            "validate": validate_all(features),
-        }[path]
-        asking = asyncio.create_task(answer(msgspec.json.encode(review), decide, lambda *_: None))
-        try:
-            await asyncio.wait({asking})
-        finally:
-            asking.cancel()
-        if asking.cancelled():
-            raise WebhookError("connection reset")
-        answered: Raw = msgspec.json.decode(asking.result())
-        if refers and answered["response"]["allowed"]:
-            cluster.witness.allowed(review["request"], before)
-        await cluster.faults.pause()
-        return answered
