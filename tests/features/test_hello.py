@@ -27,15 +27,13 @@ from lanloom.processes.metrics import AgentMetrics
 from lanloom.processes.rbac import agent_roles, manager_roles
 from lanloom.runtime.cni.programs import CniSettings, socket_in
 from lanloom.runtime.feature import Feature, cni_socket
-from lanloom_embedded.client import HttpsPoster, HttpsWebhooks
-from lanloom_embedded.engine.engine import Engine
-from lanloom_embedded.engine.storage import MemoryStorage
 from lanloom_embedded.local import LocalClient
 from tests.fakes.host import FakeHost
 from tests.fakes.switch import FakeSwitch
 from tests.features.hello import FEATURE, FINALIZER, GREETINGS
 from tests.harness.cniruntime import CniRuntime
 from tests.harness.installing import install_webhooks
+from tests.harness.managers import asking_engine
 
 WITH_HELLO = (*FEATURES, FEATURE)
 
@@ -68,19 +66,12 @@ async def _running(work: Coroutine[Any, Any, None]) -> AsyncIterator[None]:
 @asynccontextmanager
 async def cluster() -> AsyncIterator[LocalClient]:
     """An embedded server with the kinds of all features, which asks webhooks over HTTPS."""
-    poster = HttpsPoster()
-    webhooks = HttpsWebhooks(poster)
-    engine = Engine(MemoryStorage(), now=time.time, rng=random.Random(1), webhooks=webhooks)
-    await engine.start()
-    client = LocalClient(engine)
-    await install(client, features=WITH_HELLO)
-    await client.create(NAMESPACES, {"metadata": {"name": LANLOOM_NAMESPACE}})
-    await install_webhooks(client)
-    try:
+    async with asking_engine() as engine:
+        client = LocalClient(engine)
+        await install(client, features=WITH_HELLO)
+        await client.create(NAMESPACES, {"metadata": {"name": LANLOOM_NAMESPACE}})
+        await install_webhooks(client)
         yield client
-    finally:
-        await engine.close()
-        await poster.close()
 
 
 async def test_a_manager_runs_a_new_feature() -> None:

@@ -1,8 +1,5 @@
 """Every example, applied to a server with a manager: a tool that applies it again finds nothing to do."""
 
-import asyncio
-import random
-import time
 from collections.abc import AsyncIterator, Iterator
 from contextlib import asynccontextmanager
 from functools import partial
@@ -12,22 +9,19 @@ from typing import Any
 import yaml
 
 from lanloom.api.clusternetworknode import CLUSTER_NETWORK_NODES
-from lanloom.api.core import CRDS, NAMESPACES, NODES
+from lanloom.api.core import NAMESPACES, NODES
 from lanloom.api.harvester import CLUSTER_NETWORKS
 from lanloom.api.meta import Key
-from lanloom.api.names import LANLOOM_NAMESPACE
-from lanloom.processes.definitions import manifests
-from lanloom.processes.manager import Manager, ManagerSettings
-from lanloom_embedded.client import HttpsPoster, HttpsWebhooks
 from lanloom_embedded.engine.calls import Call
 from lanloom_embedded.engine.engine import Engine
-from lanloom_embedded.engine.storage import MemoryStorage, full
+from lanloom_embedded.engine.storage import full
 from lanloom_embedded.kinds import GroupPlural, ServedKind
 from lanloom_embedded.local import LocalClient
 from tests.features.vlan.admission.requests import report
 from tests.features.vlan.cluster import cluster_network, node
 from tests.gitops.health import argo, kstatus
-from tests.harness.installing import install_webhooks
+from tests.harness.installing import prepare
+from tests.harness.managers import asking_engine, leading
 from tests.harness.servers.eventually import eventually
 
 EXAMPLES = Path(__file__).parents[2] / "examples"
@@ -52,26 +46,12 @@ def documents() -> Iterator[Raw]:
 @asynccontextmanager
 async def served() -> AsyncIterator[Engine]:
     """A server whose objects a manager looks after, with its webhooks."""
-    poster = HttpsPoster()
-    engine = Engine(MemoryStorage(), now=time.time, rng=random.Random(1), webhooks=HttpsWebhooks(poster))
-    await engine.start()
-    client = LocalClient(engine)
-    for crd in manifests():
-        await client.create(CRDS, crd)
-    await client.create(NAMESPACES, {"metadata": {"name": LANLOOM_NAMESPACE}})
-    await install_webhooks(client)
-    settings = ManagerSettings(identity="test", host="127.0.0.1", port=0, local=True, user="kubernetes-admin")
-    manager = Manager(client, settings, now=time.time, rng=random.Random(1))
-    running = asyncio.create_task(manager.run())
-    try:
-        await asyncio.wait_for(manager.ready.wait(), 60)
-        await _management(client)
-        yield engine
-    finally:
-        running.cancel()
-        await asyncio.gather(running, return_exceptions=True)
-        await poster.close()
-        await engine.close()
+    async with asking_engine() as engine:
+        client = LocalClient(engine)
+        await prepare(client)
+        async with leading(client, "kubernetes-admin"):
+            await _management(client)
+            yield engine
 
 
 async def _management(client: LocalClient) -> None:

@@ -35,6 +35,7 @@ from lanloom_embedded.engine.calls import Call
 from lanloom_embedded.engine.engine import Engine
 from lanloom_embedded.engine.storage import MemoryStorage
 from lanloom_embedded.local import LocalClient
+from tests.harness.installing import ensure
 from tests.harness.servers.eventually import PatientClient, eventually
 from tests.harness.servers.real import RealServer
 from tests.processes.deletionedits import (
@@ -49,7 +50,7 @@ from tests.processes.deletionedits import (
     Raw,
     Target,
 )
-from tests.processes.test_references_real import SERVERS, ensure, managed
+from tests.processes.test_references_real import SERVERS, managed
 from tests.processes.test_refusals_in_deletion import DOCUMENTED
 
 MASTERS = "system:masters"

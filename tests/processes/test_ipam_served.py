@@ -4,8 +4,6 @@ Of its own, because the webhooks would reach every other test's objects.
 """
 
 import asyncio
-import random
-import time
 from collections.abc import AsyncIterator, Iterator
 from contextlib import asynccontextmanager
 from functools import partial
@@ -15,27 +13,21 @@ from typing import Any
 import pytest
 
 from lanloom.api.admission import UserInfo
-from lanloom.api.core import CRDS, NAMESPACES, PODS
+from lanloom.api.core import PODS
 from lanloom.api.ipam import (
     FINALIZER,
     NETWORKS,
     NICS,
     Nic,
 )
-from lanloom.api.names import LANLOOM_NAMESPACE
 from lanloom.api.resource import Resource
-from lanloom.kube.errors import Forbidden, NotFound
-from lanloom.kube.http import HttpClient
+from lanloom.kube.errors import Forbidden
 from lanloom.kube.loading import load
 from lanloom.kube.ports import Client
-from lanloom.processes.definitions import manifests
-from lanloom.processes.manager import Manager, ManagerSettings
-from lanloom_embedded.client import HttpsPoster, HttpsWebhooks
-from lanloom_embedded.engine.engine import Engine
-from lanloom_embedded.engine.storage import MemoryStorage
 from lanloom_embedded.local import LocalClient
-from tests.harness.installing import install_webhooks
-from tests.harness.servers.eventually import PatientClient, eventually, reviewed
+from tests.harness.installing import prepare
+from tests.harness.managers import asking_engine, leading
+from tests.harness.servers.eventually import PatientClient, eventually
 from tests.harness.servers.real import RealServer
 
 pytestmark = pytest.mark.slow
@@ -51,46 +43,14 @@ def server(real_binaries: Path) -> Iterator[RealServer]:
 
 
 @asynccontextmanager
-async def embedded() -> AsyncIterator[tuple[Engine, LocalClient]]:
-    """The embedded server, which asks webhooks over HTTPS."""
-    poster = HttpsPoster()
-    engine = Engine(MemoryStorage(), now=time.time, rng=random.Random(1), webhooks=HttpsWebhooks(poster))
-    await engine.start()
-    try:
-        yield engine, LocalClient(engine)
-    finally:
-        await poster.close()
-        await engine.close()
-
-
-@asynccontextmanager
 async def managed(client: Client) -> AsyncIterator[None]:
     """A manager leads there."""
-    for crd in manifests():
-        await _ensure(client, CRDS, crd)
-    await _ensure(client, NAMESPACES, {"metadata": {"name": LANLOOM_NAMESPACE}})
-    await install_webhooks(client)
+    await prepare(client)
     served: tuple[Resource[Any], ...] = (NETWORKS, NICS)
     for resource in served:
         await eventually(partial(client.list, resource), lambda _: True)
-    settings = ManagerSettings(identity="test", host="127.0.0.1", port=0, local=True, user="kubernetes-admin")
-    manager = Manager(client, settings, now=time.time, rng=random.Random(1))
-    running = asyncio.create_task(manager.run())
-    try:
-        await asyncio.wait_for(manager.ready.wait(), 60)
-        if isinstance(client, HttpClient):
-            await reviewed(client)
+    async with leading(client, "kubernetes-admin"):
         yield
-    finally:
-        running.cancel()
-        await asyncio.gather(running, return_exceptions=True)
-
-
-async def _ensure(client: Client, resource: Resource[Any], body: Raw) -> None:
-    try:
-        await client.get(resource, body["metadata"]["name"])
-    except NotFound:
-        await client.create(resource, body)
 
 
 def nic(name: str, *ips: str, network: str, owner: Raw | None = None, **meta: Any) -> Raw:
@@ -179,19 +139,19 @@ async def a_pod_keeps_its_address(client: Client, name: str) -> None:
 
 async def test_a_network_on_the_embedded_server() -> None:
     """What is refused and what is filled in arrives at the user, and the manager's own writes pass."""
-    async with embedded() as (_, client), managed(client):
+    async with asking_engine() as engine, managed(client := LocalClient(engine)):
         await a_network_is_used(client, "net1")
 
 
 async def test_a_pod_on_the_embedded_server() -> None:
     """The address of a pod is given back when the pod is gone."""
-    async with embedded() as (_, client), managed(client):
+    async with asking_engine() as engine, managed(client := LocalClient(engine)):
         await a_pod_keeps_its_address(client, "net2")
 
 
 async def test_a_status_is_not_a_users() -> None:
     """An administrator can't write a status by mistake, though RBAC would allow it."""
-    async with embedded() as (engine, client), managed(client):
+    async with asking_engine() as engine, managed(client := LocalClient(engine)):
         await client.create(NETWORKS, {"metadata": {"name": "net3"}, "spec": {}})
         administrator = LocalClient(engine, UserInfo(username="somebody", groups=("system:masters",)))
         with pytest.raises(Forbidden, match="status is written by Lanloom's manager only"):

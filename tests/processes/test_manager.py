@@ -16,7 +16,6 @@ from lanloom.api.core import (
     CRDS,
     LEASES,
     MUTATING_WEBHOOKS,
-    NAMESPACES,
     SECRETS,
     VALIDATING_WEBHOOKS,
 )
@@ -26,7 +25,6 @@ from lanloom.api.names import LANLOOM_NAMESPACE
 from lanloom.api.resource import Resource
 from lanloom.kube.errors import ServerError, TransportError
 from lanloom.kube.ports import Listing
-from lanloom.processes.definitions import manifests
 from lanloom.processes.manager import CHECK_SECONDS, Manager, ManagerSettings
 from lanloom.runtime.certificates import (
     DAY,
@@ -42,7 +40,7 @@ from lanloom_embedded.client import HttpsPoster
 from lanloom_embedded.engine.engine import Engine
 from lanloom_embedded.engine.storage import MemoryStorage
 from lanloom_embedded.local import LocalClient
-from tests.harness.installing import install_webhooks
+from tests.harness.installing import prepare
 
 T = TypeVar("T", bound=Object)
 
@@ -76,11 +74,7 @@ async def server() -> AsyncIterator[Engine]:
     """An engine with Lanloom's CRDs and namespace."""
     engine = Engine(MemoryStorage(), now=time.time, rng=random.Random(1))
     await engine.start()
-    client = LocalClient(engine)
-    for definition in manifests():
-        await client.create(CRDS, definition)
-    await client.create(NAMESPACES, {"metadata": {"name": LANLOOM_NAMESPACE}})
-    await install_webhooks(client)
+    await prepare(LocalClient(engine))
     try:
         yield engine
     finally:

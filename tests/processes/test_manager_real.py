@@ -4,8 +4,6 @@ Of its own, because the webhooks would reach every other test's objects.
 """
 
 import asyncio
-import random
-import time
 from collections.abc import AsyncIterator, Iterator
 from contextlib import asynccontextmanager, suppress
 from functools import partial
@@ -16,22 +14,20 @@ import pytest
 import yaml
 
 from lanloom.api.clusternetworknode import CLUSTER_NETWORK_NODES
-from lanloom.api.core import CRDS, NAMESPACES, NODES
+from lanloom.api.core import CRDS, NODES
 from lanloom.api.crds import manifest
 from lanloom.api.harvester import CLUSTER_NETWORKS, VLAN_CONFIGS, ClusterNetwork
 from lanloom.api.kubevirt import VIRTUAL_MACHINE_INSTANCES, VIRTUAL_MACHINES
 from lanloom.api.multus import NADS
-from lanloom.api.names import LANLOOM_NAMESPACE
 from lanloom.api.resource import Resource
 from lanloom.features.vlan.rules.desired.names import report_name
 from lanloom.kube.errors import Forbidden, NotFound
 from lanloom.kube.http import HttpClient
 from lanloom.kube.loading import load
-from lanloom.processes.definitions import manifests
-from lanloom.processes.manager import Manager, ManagerSettings
 from tests.features.vlan.admission.requests import machine
-from tests.harness.installing import install_webhooks
-from tests.harness.servers.eventually import PatientClient, eventually, reviewed
+from tests.harness.installing import ensure, prepare
+from tests.harness.managers import leading
+from tests.harness.servers.eventually import PatientClient, eventually
 from tests.harness.servers.real import RealServer
 
 pytestmark = pytest.mark.realserver
@@ -53,35 +49,15 @@ def server(real_binaries: Path) -> Iterator[RealServer]:
 async def managed(server: RealServer) -> AsyncIterator[HttpClient]:
     """A client of a server on which a manager leads, with three nodes."""
     async with PatientClient(load(str(server.kubeconfig))) as client:
-        for crd in manifests():
-            await ensure(client, CRDS, crd)
-        await ensure(client, NAMESPACES, {"metadata": {"name": LANLOOM_NAMESPACE}})
-        await install_webhooks(client)
+        await prepare(client)
         for node in ("node1", "node2", "node3"):
             await ensure(
                 client, NODES, {"metadata": {"name": node, "labels": {"kubernetes.io/hostname": node}}}
             )
         for resource in RESOURCES.values():
             await eventually(partial(client.list, resource), lambda _: True)
-        settings = ManagerSettings(identity="test", host="127.0.0.1", port=0, local=True)
-        manager = Manager(client, settings, now=time.time, rng=random.Random(1))
-        running = asyncio.create_task(manager.run())
-        try:
-            await asyncio.wait_for(manager.ready.wait(), 60)
-            await reviewed(client)
+        async with leading(client):
             yield client
-        finally:
-            running.cancel()
-            await asyncio.gather(running, return_exceptions=True)
-
-
-async def ensure(client: HttpClient, resource: Resource[Any], body: dict[str, Any]) -> None:
-    """Creates what is not there yet."""
-    name = body["metadata"]["name"]
-    try:
-        await client.get(resource, name, body["metadata"].get("namespace", ""))
-    except NotFound:
-        await client.create(resource, body, body["metadata"].get("namespace", ""))
 
 
 async def example(client: HttpClient, name: str) -> None:

@@ -3,11 +3,8 @@
 The embedded one drops `matchConditions`, as API servers before 1.28 do.
 """
 
-import asyncio
-import random
-import time
 from collections.abc import AsyncIterator, Iterator
-from contextlib import asynccontextmanager, nullcontext, suppress
+from contextlib import asynccontextmanager, nullcontext
 from functools import partial
 from itertools import count
 from pathlib import Path
@@ -29,23 +26,17 @@ from lanloom.api.dummy import DRAINING, DUMMY_CLUSTER_NETWORKS
 from lanloom.api.ipam import NETWORKS
 from lanloom.api.kubevirt import VIRTUAL_MACHINES
 from lanloom.api.multus import NADS, NetworkAttachmentDefinition
-from lanloom.api.names import LANLOOM_NAMESPACE
 from lanloom.api.resource import Resource
-from lanloom.kube.errors import AlreadyExists, Forbidden
-from lanloom.kube.http import HttpClient
+from lanloom.kube.errors import Forbidden
 from lanloom.kube.loading import load
 from lanloom.kube.ports import Client
 from lanloom.nads.guard import reservations_of
-from lanloom.processes.definitions import manifests
-from lanloom.processes.manager import Manager, ManagerSettings
 from lanloom.runtime.identity import MANAGERS
 from lanloom.runtime.webhookconfig import CONFIGURATION_NAME
-from lanloom_embedded.client import HttpsPoster, HttpsWebhooks
-from lanloom_embedded.engine.engine import Engine
-from lanloom_embedded.engine.storage import MemoryStorage
 from lanloom_embedded.local import LocalClient
-from tests.harness.installing import install_webhooks
-from tests.harness.servers.eventually import PatientClient, eventually, reviewed
+from tests.harness.installing import ensure, prepare
+from tests.harness.managers import asking_engine, leading
+from tests.harness.servers.eventually import PatientClient, eventually
 from tests.harness.servers.real import RealServer
 
 pytestmark = pytest.mark.slow
@@ -114,14 +105,8 @@ async def place(request: pytest.FixtureRequest) -> AsyncIterator[Place]:
 @asynccontextmanager
 async def embedded() -> AsyncIterator[Client]:
     """An engine that calls webhooks over HTTPS."""
-    poster = HttpsPoster()
-    engine = Engine(MemoryStorage(), webhooks=HttpsWebhooks(poster), now=time.time, rng=random.Random(1))
-    await engine.start()
-    try:
+    async with asking_engine() as engine:
         yield LocalClient(engine)
-    finally:
-        await engine.close()
-        await poster.close()
 
 
 @asynccontextmanager
@@ -134,30 +119,13 @@ async def connected(server: RealServer) -> AsyncIterator[Client]:
 @asynccontextmanager
 async def managed(client: Client) -> AsyncIterator[None]:
     """A manager that leads and whose webhooks are registered."""
-    for crd in (*manifests(), manifest(VIRTUAL_MACHINES)):
-        await ensure(client, CRDS, crd)
+    await prepare(client)
+    await ensure(client, CRDS, manifest(VIRTUAL_MACHINES))
     kinds: tuple[Resource[Any], ...] = (NADS, DUMMY_CLUSTER_NETWORKS, VIRTUAL_MACHINES)
     for resource in kinds:
         await eventually(partial(client.list, resource), lambda _: True)
-    await ensure(client, NAMESPACES, {"metadata": {"name": LANLOOM_NAMESPACE}})
-    await install_webhooks(client)
-    settings = ManagerSettings(identity="test", host="127.0.0.1", port=0, local=True, user="kubernetes-admin")
-    manager = Manager(client, settings, now=time.time, rng=random.Random(1))
-    running = asyncio.create_task(manager.run())
-    try:
-        await asyncio.wait_for(manager.ready.wait(), 60)
-        if isinstance(client, HttpClient):
-            await reviewed(client)
+    async with leading(client, "kubernetes-admin"):
         yield
-    finally:
-        running.cancel()
-        await asyncio.gather(running, return_exceptions=True)
-
-
-async def ensure(client: Client, resource: Resource[Any], body: dict[str, Any]) -> None:
-    """Creates what is not there yet."""
-    with suppress(AlreadyExists):
-        await client.create(resource, body)
 
 
 @pytest.mark.parametrize("metadata", [{"name": "a"}, {"generateName": "b-"}], ids=["name", "generateName"])

@@ -14,7 +14,7 @@ from msgspec.structs import replace
 
 from lanloom.api import names
 from lanloom.api.clusternetworknode import CLUSTER_NETWORK_NODES, ClusterNetworkNode, ClusterNetworkNodeStatus
-from lanloom.api.core import CRDS, NAMESPACES, NODES
+from lanloom.api.core import NODES
 from lanloom.api.dummy import UID_LABEL
 from lanloom.api.harvester import (
     CLUSTER_NETWORKS,
@@ -23,17 +23,12 @@ from lanloom.api.harvester import (
     ClusterNetworkStatus,
 )
 from lanloom.api.meta import Condition
-from lanloom.api.names import LANLOOM_NAMESPACE
 from lanloom.kube.errors import Forbidden
 from lanloom.kube.informer import Informer
 from lanloom.kube.ports import Client, WatchEvent
-from lanloom.processes.definitions import manifests
 from lanloom.processes.manager import Manager, ManagerSettings
 from lanloom.processes.metrics import ManagerMetrics
 from lanloom.runtime.probes import pages
-from lanloom_embedded.client import HttpsPoster, HttpsWebhooks
-from lanloom_embedded.engine.engine import Engine
-from lanloom_embedded.engine.storage import MemoryStorage
 from lanloom_embedded.local import LocalClient
 from tests.features.vlan.cluster import (
     cluster_network,
@@ -41,7 +36,8 @@ from tests.features.vlan.cluster import (
     node,
     vlan_config,
 )
-from tests.harness.installing import install_webhooks
+from tests.harness.installing import prepare
+from tests.harness.managers import asking_engine
 from tests.harness.servers.eventually import eventually
 from tests.runtime.metrics.probing import (
     Samples,
@@ -76,25 +72,18 @@ class Scene:
 @asynccontextmanager
 async def scene() -> AsyncIterator[Scene]:
     """The server has Lanloom's CRDs and namespace, and asks webhooks over HTTPS."""
-    poster = HttpsPoster()
-    engine = Engine(MemoryStorage(), now=time.time, rng=random.Random(1), webhooks=HttpsWebhooks(poster))
-    await engine.start()
-    client = LocalClient(engine)
-    for manifest in manifests():
-        await client.create(CRDS, manifest)
-    await client.create(NAMESPACES, {"metadata": {"name": LANLOOM_NAMESPACE}})
-    await install_webhooks(client)
-    metrics = ManagerMetrics()
-    settings = ManagerSettings(identity="test", host="127.0.0.1", port=0, local=True)
-    manager = Manager(client, settings, now=time.time, rng=random.Random(1), metrics=metrics)
-    async with serving_pages(pages(metrics.missing, metrics.exposition)) as shown:
-        each = Scene(client, shown, manager)
-        try:
-            yield each
-        finally:
-            await each.stop()
-            await poster.close()
-            await engine.close()
+    async with asking_engine() as engine:
+        client = LocalClient(engine)
+        await prepare(client)
+        metrics = ManagerMetrics()
+        settings = ManagerSettings(identity="test", host="127.0.0.1", port=0, local=True)
+        manager = Manager(client, settings, now=time.time, rng=random.Random(1), metrics=metrics)
+        async with serving_pages(pages(metrics.missing, metrics.exposition)) as shown:
+            each = Scene(client, shown, manager)
+            try:
+                yield each
+            finally:
+                await each.stop()
 
 
 async def test_a_manager_says_what_it_waits_for() -> None:
