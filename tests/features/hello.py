@@ -99,7 +99,7 @@ BLOCKERS = (DeletionQuestion(resource=GREETINGS, finalizer=FINALIZER, ask=ask),)
 
 
 AGENT_OPTIONS = CommandOptions(
-    click.option("--hello-tone", metavar="TONE", default="kind", help="Tone of greetings on this node."),
+    (click.option("--hello-tone", metavar="TONE", default="kind", help="Tone of greetings on this node."),),
     lambda values: values["hello_tone"],
 )
 

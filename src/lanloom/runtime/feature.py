@@ -23,13 +23,19 @@ if TYPE_CHECKING:
 
 
 class CommandOptions(NamedTuple):
-    """Options that a feature adds to a command.
+    """Options that a feature adds to a command: click's decorators, in the order of the help.
 
-    `decorate` adds them to a function; `settings` makes the feature's setting from all values of the command.
+    `settings` makes the feature's setting from all values of the command.
     """
 
-    decorate: Callable[[Any], Any]
+    options: Sequence[Callable[[Any], Any]]
     settings: Callable[[Mapping[str, Any]], Any]
+
+    def decorate(self, function: Callable[..., Any]) -> Any:
+        """Add the options to a function."""
+        for option in reversed(self.options):
+            function = option(function)
+        return function
 
 
 class Check(Struct, frozen=True, kw_only=True):

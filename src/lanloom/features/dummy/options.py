@@ -87,13 +87,9 @@ def _read(_context: click.Context, parameter: click.Parameter, text: str | None)
         raise click.BadParameter(str(error)) from None
 
 
-def _manager_options(function: F) -> F:
-    return dummy_default_option()(dummy_options()(function))
-
-
 def _manager_settings(values: Mapping[str, Any]) -> "Flags":
     return given({name: value for name, value in values.items() if name.startswith("dummy_")})
 
 
-MANAGER_OPTIONS = CommandOptions(_manager_options, _manager_settings)
+MANAGER_OPTIONS = CommandOptions((dummy_default_option(), dummy_options()), _manager_settings)
 """What `lanloom manager` offers for isolated networks."""

@@ -1,7 +1,7 @@
 """Where the agent finds kubelet: an option of `lanloom agent`."""
 
 import re
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from pathlib import Path
 from types import MappingProxyType
 from typing import Any
@@ -62,10 +62,6 @@ def parse_programs(values: tuple[str, ...]) -> IpamPrograms:
     return {name: tuple(map(Path, paths)) for name, *paths in parts} or IPAM_PROGRAMS
 
 
-def _decorate(command: Callable[..., Any]) -> Callable[..., Any]:
-    return _DIRECTORY(_IPAM_PROGRAM(command))
-
-
 def _settings(values: Mapping[str, Any]) -> LanAgentSettings:
     return LanAgentSettings(
         device_plugins=values.get("device_plugins"),
@@ -73,4 +69,4 @@ def _settings(values: Mapping[str, Any]) -> LanAgentSettings:
     )
 
 
-AGENT_OPTIONS = CommandOptions(_decorate, _settings)
+AGENT_OPTIONS = CommandOptions((_DIRECTORY, _IPAM_PROGRAM), _settings)

@@ -1,6 +1,6 @@
 """LANs in a manager: options of `lanloom manager`, each of which may be a variable of the environment, too."""
 
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from typing import Any
 
 import click
@@ -69,12 +69,6 @@ _OPTIONS = (
 )
 
 
-def _decorate(function: Callable[..., Any]) -> Callable[..., Any]:
-    for option in reversed(_OPTIONS):
-        function = option(function)
-    return function
-
-
 def _settings(values: Mapping[str, Any]) -> Permits:
     return Permits(
         ports=tuple(values["lan_ports"]) or None,
@@ -83,4 +77,4 @@ def _settings(values: Mapping[str, Any]) -> Permits:
     )
 
 
-MANAGER_OPTIONS = CommandOptions(_decorate, _settings)
+MANAGER_OPTIONS = CommandOptions(_OPTIONS, _settings)

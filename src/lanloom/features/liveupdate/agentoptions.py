@@ -1,6 +1,6 @@
 """Where the agent finds pods' network namespaces and Multus' configuration: options of `lanloom agent`."""
 
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
@@ -42,9 +42,4 @@ def _settings(values: Mapping[str, Any]) -> SwapAgentSettings:
     return SwapAgentSettings(namespaces=values.get("pod_namespaces"), cni_config=values.get("cni_config"))
 
 
-def _decorate(command: Callable[..., Any]) -> Callable[..., Any]:
-    decorated: Callable[..., Any] = _DIRECTORY(_CONFIGURATIONS(command))
-    return decorated
-
-
-AGENT_OPTIONS = CommandOptions(_decorate, _settings)
+AGENT_OPTIONS = CommandOptions((_DIRECTORY, _CONFIGURATIONS), _settings)

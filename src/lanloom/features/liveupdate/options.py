@@ -1,6 +1,6 @@
 """Live update in a manager: options of `lanloom manager`, each of which may be a variable of the environment, too."""
 
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
 import click
@@ -105,12 +105,6 @@ _OPTIONS = (
 )
 
 
-def _decorate(command: Callable[..., Any]) -> Callable[..., Any]:
-    for option in reversed(_OPTIONS):
-        command = option(command)
-    return command
-
-
 def _settings(values: Mapping[str, Any]) -> "LiveUpdateSettings":
     from lanloom.api.multusconfig import NamespaceIsolation
     from lanloom.features.liveupdate.rules.updates import Limits
@@ -132,5 +126,5 @@ def _settings(values: Mapping[str, Any]) -> "LiveUpdateSettings":
     )
 
 
-MANAGER_OPTIONS = CommandOptions(_decorate, _settings)
+MANAGER_OPTIONS = CommandOptions(_OPTIONS, _settings)
 """What `lanloom manager` offers for live update."""
