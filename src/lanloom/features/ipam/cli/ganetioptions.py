@@ -23,16 +23,19 @@ _JOBS = (
     click.option("--print-jobid", is_flag=True, expose_value=False, hidden=True, callback=_note(_NO_JOBS)),
     click.option("--priority", expose_value=False, hidden=True, callback=_note(_NO_JOBS)),
 )
-_FORCE = click.option(
+unasked_option = click.option(
     "-f", "--force", is_flag=True, expose_value=False, hidden=True, callback=_note("nothing is asked")
 )
+"""`-f` of Ganeti's removals."""
+
 _UNCHECKED = tuple(
     click.option(name, is_flag=True, expose_value=False, hidden=True, callback=_note("no name is looked up"))
     for name in ("--no-name-check", "--no-ip-check", "--force")
 )
-_VERBOSE = click.option(
+verbose_option = click.option(
     "-v", "--verbose", is_flag=True, expose_value=False, hidden=True, callback=_note("states are whole words")
 )
+"""`-v` of Ganeti's lists."""
 
 
 def job_options(function: F) -> F:
@@ -42,18 +45,8 @@ def job_options(function: F) -> F:
     return function
 
 
-def unasked_option(function: F) -> F:
-    """`-f` of Ganeti's removals."""
-    return _FORCE(function)
-
-
 def unchecked_options(function: F) -> F:
     """`--no-name-check`, `--no-ip-check` and `--force` of Ganeti's rename of an instance."""
     for option in _UNCHECKED:
         function = option(function)
     return function
-
-
-def verbose_option(function: F) -> F:
-    """`-v` of Ganeti's lists."""
-    return _VERBOSE(function)
