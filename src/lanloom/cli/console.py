@@ -5,7 +5,7 @@ A terminal gets folded text and colors. A pipe or a file gets one line per row, 
 
 import os
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, TextIO
 
@@ -73,6 +73,15 @@ def paragraph(text: str, indent: int = 0, style: str = "") -> "Padding":
     from rich.text import Text
 
     return Padding(Text(visible(text), style), (0, 0, 0, indent), expand=False)
+
+
+def print_remedies(target: "Console", remedies: Iterable[tuple[str, str]]) -> None:
+    """Print what to do about findings: the name of each and its remedy, which is empty for one without."""
+    found = [f"{name}: {remedy}" for name, remedy in remedies if remedy]
+    if found:
+        target.print("What to do:", style="bold")
+    for each in found:
+        target.print(paragraph(each, 2))
 
 
 class _Trimmed:

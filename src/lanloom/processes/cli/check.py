@@ -209,14 +209,10 @@ def _query() -> "Query[Verdict]":
 
 def _show(verdicts: "tuple[Verdict, ...]") -> None:
     from lanloom.cli.console import console as make_console
-    from lanloom.cli.console import paragraph
+    from lanloom.cli.console import print_remedies
     from lanloom.processes.trials.verdicts import summary
 
     console = make_console()
     print_rows(console, _query(), verdicts)
-    if any(item.remedy for item in verdicts):
-        console.print("What to do:", style="bold")
-    for item in verdicts:
-        if item.remedy:
-            console.print(paragraph(f"{item.name}: {item.remedy}", 2))
+    print_remedies(console, ((item.name, item.remedy) for item in verdicts))
     console.print(summary(verdicts))

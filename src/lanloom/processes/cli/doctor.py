@@ -229,17 +229,12 @@ def _fields() -> "Query[Check]":
 
 
 def _show(checks: tuple[Check, ...]) -> None:
-    from rich.padding import Padding
-
     from lanloom.cli.console import console as make_console
+    from lanloom.cli.console import print_remedies
 
     console = make_console()
     print_rows(console, _fields(), checks)
-    if any(check.remedy for check in checks):
-        console.print("What to do:", style="bold")
-    for check in checks:
-        if check.remedy:
-            console.print(Padding(f"{check.name}: {check.remedy}", (0, 0, 0, 2), expand=False), markup=False)
+    print_remedies(console, ((check.name, check.remedy) for check in checks))
     results = {check.result for check in checks}
     if "failed" not in results:
         known = "unknown" not in results
