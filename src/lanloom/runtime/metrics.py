@@ -66,7 +66,7 @@ class ProgramMetrics:
     """A collector of them. `proc` is where /proc is, `process` the folder of the process there."""
 
     def __init__(self, proc: Path = Path("/proc"), process: str = "self") -> None:
-        self._proc, self._process = proc, proc / process
+        self._process = proc / process
         self._boot = 0.0
         with suppress(OSError):
             lines = (proc / "stat").read_text().splitlines()
