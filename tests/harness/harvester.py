@@ -13,6 +13,7 @@ from msgspec.structs import replace
 
 from lanloom.api import names
 from lanloom.api.admission import UserInfo
+from lanloom.api.harvester import CLUSTER_NETWORKS, VLAN_CONFIGS
 from lanloom.kube.errors import KubeError
 from lanloom.kube.ports import Client
 from lanloom.node.ports import Link
@@ -33,6 +34,7 @@ from lanloom_lab.harvester.links import (
 from lanloom_lab.harvester.processes import Webhook, run_agent, run_manager
 from lanloom_lab.harvester.wrangler import NotYetError
 from tests.fakes import FakeHost
+from tests.features.vlan.cluster import cluster_network, vlan_config
 from tests.sim.cluster import SimCluster
 from tests.sim.processes import Life
 
@@ -82,6 +84,14 @@ class Harvester:
         """Install it: definitions, accounts, programs."""
         await install(self._sim.admin)
         self.start()
+
+    async def carry(self, seconds: float) -> None:
+        """Install it, and have it carry cluster-1 on all nodes; `seconds` are left to it then."""
+        await self.install()
+        await asyncio.sleep(5)
+        await self._sim.admin.create(CLUSTER_NETWORKS, cluster_network("cluster-1"))
+        await self._sim.admin.create(VLAN_CONFIGS, vlan_config("one", "cluster-1"))
+        await asyncio.sleep(seconds)
 
     async def come_back(self) -> None:
         """Install it again where its definitions are."""

@@ -44,11 +44,7 @@ def on_harvester(test: Callable[[Quiet, Harvester], Awaitable[None]]) -> Callabl
         for name in sorted(quiet.sim.hosts):
             await quiet.sim.processes[name].kill()
         harvester = Harvester(quiet.sim)
-        await harvester.install()
-        await asyncio.sleep(5)
-        await quiet.admin.create(CLUSTER_NETWORKS, cluster_network("cluster-1"))
-        await quiet.admin.create(VLAN_CONFIGS, vlan_config("one", "cluster-1"))
-        await asyncio.sleep(10)
+        await harvester.carry(10)
         await test(quiet, harvester)
 
     given.__name__, given.__doc__ = test.__name__, test.__doc__

@@ -24,7 +24,6 @@ from tests.features.vlan.cluster import (
     cluster_network,
     host_network,
     nad,
-    vlan_config,
 )
 from tests.features.vlan.quiet import (
     DEVICE,
@@ -44,11 +43,7 @@ def on_harvester(test: Callable[[Quiet, Harvester], Awaitable[None]]) -> Callabl
 
     async def given(quiet: Quiet) -> None:
         harvester = Harvester(quiet.sim)
-        await harvester.install()
-        await asyncio.sleep(5)
-        await quiet.admin.create(CLUSTER_NETWORKS, cluster_network("cluster-1"))
-        await quiet.admin.create(VLAN_CONFIGS, vlan_config("one", "cluster-1"))
-        await asyncio.sleep(30)
+        await harvester.carry(30)
         await test(quiet, harvester)
 
     given.__name__, given.__doc__ = test.__name__, test.__doc__

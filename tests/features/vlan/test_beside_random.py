@@ -13,7 +13,7 @@ from random import Random
 import pytest
 from msgspec.structs import replace
 
-from lanloom.api.harvester import CLUSTER_NETWORKS, HOST_NETWORK_CONFIGS, VLAN_CONFIGS
+from lanloom.api.harvester import HOST_NETWORK_CONFIGS, VLAN_CONFIGS
 from lanloom.api.multus import NADS
 from lanloom.features.vlan.migrate import migrate
 from lanloom.features.vlan.rules.desired.names import interface_name, profile_file
@@ -26,7 +26,7 @@ from lanloom.node.ports import Link
 from lanloom.node.vlanids import contains
 from lanloom.refusals import Denied
 from tests.fakes import FakeHost
-from tests.features.vlan.cluster import cluster_network, host_network, nad, vlan_config
+from tests.features.vlan.cluster import host_network, nad
 from tests.features.vlan.quiet import STATIC, Quiet, on_a_quiet_cluster
 from tests.harness.examples import seeds
 from tests.harness.harvester import Harvester
@@ -63,11 +63,7 @@ class Story:
 
     async def begin(self) -> None:
         """Harvester carries cluster-1."""
-        await self.harvester.install()
-        await asyncio.sleep(5)
-        await self.quiet.admin.create(CLUSTER_NETWORKS, cluster_network("cluster-1"))
-        await self.quiet.admin.create(VLAN_CONFIGS, vlan_config("one", "cluster-1"))
-        await asyncio.sleep(10)
+        await self.harvester.carry(10)
 
     @contextmanager
     def acting(self) -> Iterator[None]:

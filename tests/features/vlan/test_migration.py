@@ -29,7 +29,7 @@ from lanloom.kube.errors import TransportError
 from lanloom.kube.lookup import list_or_empty
 from lanloom.kube.ports import Client
 from lanloom.node.ports import Link
-from tests.features.vlan.cluster import cluster_network, host_network, nad, vlan_config
+from tests.features.vlan.cluster import host_network, nad
 from tests.features.vlan.quiet import STATIC, Quiet, on_a_quiet_cluster
 from tests.features.vlan.test_beside import network
 from tests.harness.harvester import Harvester
@@ -56,11 +56,7 @@ KINDS: tuple[Resource[Any], ...] = (
 async def harvesters(quiet: Quiet, mode: str = "static") -> Harvester:
     """A cluster of Harvester's: uplinks, a HostNetworkConfig, a NAD with node addresses, finalizers on everything."""
     harvester = Harvester(quiet.sim)
-    await harvester.install()
-    await asyncio.sleep(5)
-    await quiet.admin.create(CLUSTER_NETWORKS, cluster_network("cluster-1"))
-    await quiet.admin.create(VLAN_CONFIGS, vlan_config("one", "cluster-1"))
-    await asyncio.sleep(30)
+    await harvester.carry(30)
     await network(quiet, "static", addresses=STATIC)
     quiet.sim.switch.set_dhcp(36, "10.36.0.0/24")
     storage = host_network("storage", vid=36, mode=mode)
