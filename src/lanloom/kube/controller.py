@@ -38,12 +38,14 @@ K = TypeVar("K", bound=Hashable)
 _MOST_DOUBLINGS = 30
 
 
-def backoff(attempt: int, rng: Random, *, first: float, cap: float) -> float:
-    """Return the seconds before try `attempt` (from 0): doubling from `first` to `cap`, less up to half at random.
+def doubling(attempt: int, *, first: float, cap: float) -> float:
+    """Return the seconds before try `attempt` (from 0), of any number: doubling from `first` to `cap`."""
+    return float(min(cap, first * 2 ** min(attempt, _MOST_DOUBLINGS)))
 
-    The random part keeps a fleet of agents from coming back at the same moment.
-    """
-    return float(min(cap, first * 2 ** min(attempt, _MOST_DOUBLINGS)) * (0.5 + rng.random() / 2))
+
+def backoff(attempt: int, rng: Random, *, first: float, cap: float) -> float:
+    """Return the same less up to half at random, which keeps a fleet of agents from coming back at the same moment."""
+    return doubling(attempt, first=first, cap=cap) * (0.5 + rng.random() / 2)
 
 
 _CROWDED_PAUSE = 2.0

@@ -20,7 +20,7 @@ from lanloom.api.meta import Key, rfc3339
 from lanloom.api.multus import NADS
 from lanloom.features.liveupdate.agent.mover import Mover, Outcome, SwapView
 from lanloom.features.liveupdate.agent.records import MoveRecords
-from lanloom.kube.controller import Controller, Observer
+from lanloom.kube.controller import Controller, Observer, doubling
 from lanloom.kube.events import Recorder
 from lanloom.kube.informer import Informer
 from lanloom.kube.lookup import get_or_none, ignore_not_found
@@ -116,7 +116,7 @@ class SwapAgent:
             del self._failures[uid]
             return None
         self._failures[uid] += 1
-        return min(RETRY_SECONDS * 2.0 ** (self._failures[uid] - 1), LONGEST_RETRY)
+        return doubling(self._failures[uid] - 1, first=RETRY_SECONDS, cap=LONGEST_RETRY)
 
     def _note(self, scene: SwapView, outcome: Outcome) -> Outcome:
         """Announce a move, whether or not it can be reported; return it as it is known until then."""

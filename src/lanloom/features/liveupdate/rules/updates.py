@@ -20,6 +20,7 @@ from lanloom.api.liveupdate import GROUP
 from lanloom.api.meta import is_ahead, is_label_value, parse_rfc3339
 from lanloom.features.liveupdate.rules.conditions import MIGRATION_REQUIRED
 from lanloom.kube.conditions import find
+from lanloom.kube.controller import doubling
 
 WORKLOAD_UPDATE = "kubevirt.io/workloadUpdateMigration"
 """Annotation of migrations that no user asked for; its value is empty."""
@@ -68,7 +69,7 @@ class Failures(Struct, frozen=True):
         """Return when the next attempt may begin, in seconds since the epoch."""
         if not self.count:
             return 0.0
-        return self.last + float(min(limits.first_wait * 2 ** min(self.count - 1, 30), limits.longest_wait))
+        return self.last + doubling(self.count - 1, first=limits.first_wait, cap=limits.longest_wait)
 
     def is_exhausted(self, limits: Limits) -> bool:
         """Return whether there is no further attempt."""

@@ -14,6 +14,7 @@ from lanloom.features.vlan.rules.desired.activation import Action
 from lanloom.features.vlan.rules.desired.names import network_of_profile
 from lanloom.features.vlan.rules.desired.network import NodeNetwork
 from lanloom.features.vlan.rules.desired.plan import Drift, Plan, drift
+from lanloom.kube.controller import doubling
 from lanloom.node.ports import LinkState
 
 FREE = 3
@@ -34,7 +35,7 @@ class _Effort(Struct, frozen=True):
     last: float
 
     def due(self) -> float:
-        wait = min(LONGEST, 2.0 ** (self.count - FREE)) if self.count >= FREE else 0.0
+        wait = doubling(self.count - FREE, first=1.0, cap=LONGEST) if self.count >= FREE else 0.0
         return self.last + wait
 
 
