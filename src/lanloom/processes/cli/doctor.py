@@ -7,7 +7,7 @@ process of a container. Where that is an agent, its directories are mounts under
 import asyncio
 import os
 import sys
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence, Set
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -90,9 +90,9 @@ class _Places(NamedTuple):
 def command(ctx: click.Context, /, output: str, cluster: ClusterOptions, **options: Any) -> None:
     """Check whether an agent can run on this machine, and the state of a running one.
 
-    Checks the kernel, privileges, directories, NetworkManager, the MTUs of VLAN links, the agent's readiness, the CNI
-    plugins. An option that names a cluster, such as --kubeconfig or --context, adds checks of that cluster: its kinds,
-    and whether the manager isolates namespaces as Multus does.
+    Checks the kernel, privileges, directories, NetworkManager, the MTUs of VLAN links, packet filters, the agent's
+    readiness, the CNI plugins. An option that names a cluster, such as --kubeconfig or --context, adds checks of that
+    cluster: its kinds, and whether the manager isolates namespaces as Multus does.
 
     Changes nothing: kernel features are tried in a temporary namespace. A machine that only runs the lab does not need
     these features: `lanloom lab up` provides what is missing, and reports it.
@@ -165,12 +165,29 @@ async def _checks(places: _Places) -> tuple[Check, ...]:
         if vlans:
             found.append(await check_network_manager(host.network_manager))
         found += [agent, await check_mtus(host.links)]
+    found += _filter_checks({feature.name for feature in places.features})
     if places.cni_socket:
         socket = Path(places.cni_socket)
         seen = places.below_root(socket)
         runs = agent.found == "ready" or agent.result == "failed"
         found += await check_cni(socket, places.cni_bin, agent_runs=runs, seen=seen, features=places.features)
     return tuple(found)
+
+
+def _filter_checks(features: Set[str]) -> tuple[Check, ...]:
+    from lanloom.node.errors import LinkError
+    from lanloom.node.netlink.firewall import read_filters
+    from lanloom.processes.firewall import check_bridged, check_lan_port
+
+    try:
+        filters = read_filters()
+    except LinkError as error:
+        return (
+            Check(
+                name="packet filters", result="unknown", found=str(error), remedy="Run as root on the node."
+            ),
+        )
+    return (check_bridged(filters), *([check_lan_port(filters)] if "lan" in features else []))
 
 
 async def _cluster_checks(cluster: ClusterOptions, features: "Sequence[Feature]") -> tuple[Check, ...]:

@@ -1,0 +1,136 @@
+"""What the packet filters of IP on this machine drop unless a rule accepts it, for a check. Nothing is changed.
+
+Tables of nf_tables are read, among them those of `iptables-nft`. Of the tables of older programs only the names are:
+to read one would make it. The numbers are those of linux/netfilter/nf_tables.h.
+"""
+
+import errno
+import struct
+from collections.abc import Mapping
+from contextlib import suppress
+from pathlib import Path
+from typing import Literal, NamedTuple
+
+from lanloom.node.errors import LinkError
+from lanloom.node.netlink.messages import attributes, dump, text, walk
+from lanloom.node.netlink.packetfilter import NFNL_SUBSYS_NFTABLES, open_filter_socket
+
+Hook = Literal["input", "forward"]
+
+_HEADER = struct.Struct("!BBH")
+_GETCHAIN, _GETRULE = 4, 7
+_ANY_FAMILY = _HEADER.pack(0, 0, 0)
+_HOOKS: Mapping[int, Hook] = {1: "input", 2: "forward"}
+_VERSIONS = {1: (4, 6), 2: (4,), 10: (6,)}
+_FAMILIES = {1: "inet", 2: "ip", 10: "ip6"}
+_DROP = 0
+
+
+class FilterChain(NamedTuple):
+    """A chain that drops what no rule of it accepts. `title` is as `nft list chain` takes it.
+
+    One that `accepts_bridged` has a rule about ports of bridges, or about packets that leave by the link that they
+    came in by.
+    """
+
+    hook: Hook
+    versions: frozenset[int]
+    title: str
+    accepts_bridged: bool = False
+
+
+class IpFilters(NamedTuple):
+    """What is known of the filters. `bridged` are the IP versions in which frames between ports of a bridge pass them.
+
+    `unread` are the versions for which another program than `nft` has a table.
+    """
+
+    chains: tuple[FilterChain, ...] = ()
+    bridged: frozenset[int] = frozenset()
+    unread: frozenset[int] = frozenset()
+
+
+def read_filters() -> IpFilters:
+    """Return the filters of this thread's network namespace. Raises LinkError where they may not be read."""
+    try:
+        with open_filter_socket() as sock:
+            chains = dropping_chains(
+                dump(sock, NFNL_SUBSYS_NFTABLES << 8 | _GETCHAIN, _ANY_FAMILY),
+                dump(sock, NFNL_SUBSYS_NFTABLES << 8 | _GETRULE, _ANY_FAMILY),
+            )
+    except (OSError, LinkError) as error:
+        cause = error if isinstance(error, OSError) else error.__cause__
+        if isinstance(cause, OSError) and cause.errno in (errno.EPERM, errno.EACCES):
+            raise LinkError("packet filters can't be read: Operation not permitted") from error
+        chains = ()  # the kernel has no nf_tables
+    return IpFilters(
+        chains, _versions("sys/net/bridge/bridge-nf-call-ip{}tables", "1"), _versions(_NAMES, "filter")
+    )
+
+
+_NAMES = "net/ip{}_tables_names"
+
+
+def _versions(path: str, word: str) -> frozenset[int]:
+    """Return the IP versions for which a file of the kernel has a word."""
+    found = set()
+    for version, infix in ((4, ""), (6, "6")):
+        with suppress(OSError):
+            if word in Path("/proc", path.format(infix)).read_text().split():
+                found.add(version)
+    return frozenset(found)
+
+
+_Key = tuple[int, bytes, bytes]
+
+
+def dropping_chains(chains: list[bytes], rules: list[bytes]) -> tuple[FilterChain, ...]:
+    """Return the chains that drop by default, from the bodies of messages about all chains and rules."""
+    last: dict[_Key, bytes] = {}
+    bridged: set[_Key] = set()
+    for body in rules:
+        values = attributes(body, _HEADER.size)
+        key = (body[0], values.get(1, b""), values.get(2, b""))
+        last[key] = values.get(4, b"")
+        if _is_about_bridges(last[key]):
+            bridged.add(key)
+    found = []
+    for body in chains:
+        values, family = attributes(body, _HEADER.size), body[0]
+        hook = _HOOKS.get(int.from_bytes(attributes(values.get(4, b"")).get(1, b""), "big"))
+        key = (family, values.get(1, b""), values.get(3, b""))
+        if 4 not in values or hook is None or family not in _VERSIONS:
+            continue
+        if int.from_bytes(values.get(5, b"\1"), "big") != _DROP and not _drops_all(last.get(key, b"")):
+            continue
+        title = f"{_FAMILIES[family]} {text(key[1])} {text(key[2])}"
+        found.append(FilterChain(hook, frozenset(_VERSIONS[family]), title, key in bridged))
+    return tuple(sorted(found, key=lambda each: each.title))
+
+
+def _is_about_bridges(expressions: bytes) -> bool:
+    compared = []
+    for _, each in walk(expressions):
+        parts = attributes(each)
+        name, data = text(parts.get(1)), attributes(parts.get(2, b""))
+        if name == "match" and text(data.get(1)) == "physdev":
+            return True
+        if name == "cmp":
+            compared.append(data.get(3, b""))
+    return len(set(compared)) < len(compared)
+
+
+def _drops_all(expressions: bytes) -> bool:
+    """Return whether a rule, which compares nothing, drops or rejects each packet."""
+    drops = False
+    for _, each in walk(expressions):
+        parts = attributes(each)
+        name, data = text(parts.get(1)), attributes(parts.get(2, b""))
+        if name == "immediate":
+            verdict = attributes(attributes(data.get(2, b"")).get(2, b"")).get(1, b"\xff")
+            drops |= int.from_bytes(verdict, "big") == _DROP
+        elif name == "reject" or (name == "target" and text(data.get(1)) == "REJECT"):
+            drops = True
+        elif name not in ("counter", "log"):
+            return False
+    return drops
