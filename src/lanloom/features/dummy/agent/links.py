@@ -61,7 +61,12 @@ def ensure(step: EnsureIsolatedBridge, writer: LinkWriter) -> None:
         writer.set_up(bridge.index)
     _give_addresses(step, writer, bridge.index)
     _change_rules(step.name, step.ingress, writer)
-    for port in step.lost_ports(writer.links) if missing else ():
+    lost = step.lost_ports(writer.links) if missing else ()
+    if lost:
+        # A pod without privileges can't, and the reconciler reports the host then.
+        with suppress(OSError):
+            ignore_routers(step.name)
+    for port in lost:
         with tolerating(errno.ENODEV):
             writer.change(port.index, master(bridge.index))
     writer.refresh()
@@ -92,10 +97,6 @@ def _make(step: EnsureIsolatedBridge, writer: LinkWriter) -> None:
         with tolerating(*LOST_RACE):
             writer.take_no_address(index)
             writer.change(index, name(step.name) + alias(alias_of(step.owner)))
-    with suppress(
-        OSError
-    ):  # a pod without privileges can't; the reconciler reports that once there are ports
-        ignore_routers(step.name)
     _reread(step, writer)
     if step.name in writer.links and half in writer.links:
         writer.delete(half)  # made after another process had given its own the name

@@ -52,11 +52,10 @@ class Port(Struct, frozen=True):
 class EnsureIsolatedBridge(LinkStep, frozen=True, kw_only=True):
     """A bridge marked as the isolated one of `owner` (a uid), up, without spanning tree.
 
-    The host gets no IPv6 link-local address on it, ignores routers on a new one as far as the process may set that, and
-    uses IPv4 on it only with the bridge's own addresses. With `gateways` (CIDRs, at most one of each IP version), the
-    bridge has these addresses, and the host forwards packets of IPv4. Those of IPv6 are forwarded by the host as a
-    whole or not at all, and `ingress` tells which of them. Addresses that were given to the bridge before, for other
-    gateways, are removed; those of other programs stay.
+    The host gets no IPv6 link-local address on it, and uses IPv4 on it only with the bridge's own addresses. With
+    `gateways` (CIDRs, at most one of each IP version), the bridge has these addresses, and the host forwards packets of
+    IPv4. Those of IPv6 are forwarded by the host as a whole or not at all, and `ingress` tells which of them. Addresses
+    that were given to the bridge before, for other gateways, are removed; those of other programs stay.
 
     The bridge filters no VLANs: no frame leaves it, whatever its tags, so there is nothing to separate. Guests may use
     VLANs of their own, and the bridge works on kernels that can't filter. The kernel sets the MTU to the smallest of
@@ -67,7 +66,8 @@ class EnsureIsolatedBridge(LinkStep, frozen=True, kw_only=True):
     NotOurs for any other link of that name that is not that owner's.
 
     A new bridge gets those of `ports` that still exist without a master: it replaces a bridge that was deleted while it
-    had ports.
+    had ports. Before, the host ignores routers there again, if the process may set that. A bridge without ports is left
+    as the kernel makes it: `accept_ra` 0 is a sign of CNI's plugin.
     """
 
     unsupported: ClassVar[str] = "this kernel has no bridge support: load it with `modprobe bridge`"
