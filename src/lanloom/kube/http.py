@@ -237,12 +237,7 @@ class HttpClient:
         subresource: str = "",
     ) -> T:
         """Send a merge patch and return the object as stored. Raises KubeError."""
-        path = resource.path(namespace, name, subresource)
-        about = _About("patch", resource.full_name)
-        answer = await self._bytes(
-            about, "PATCH", path, patch, query=self._write_query, content_type=MERGE_PATCH
-        )
-        return self._codec(resource).object(answer)
+        return await self._patched(resource, resource.path(namespace, name, subresource), patch, MERGE_PATCH)
 
     async def json_patch(
         self,
@@ -255,9 +250,12 @@ class HttpClient:
     ) -> T:
         """Send a JSON patch and return the object as stored. Raises KubeError."""
         path = resource.path(namespace, name, subresource)
+        return await self._patched(resource, path, list(operations), JSON_PATCH)
+
+    async def _patched(self, resource: Resource[T], path: str, patch: object, content_type: str) -> T:
         about = _About("patch", resource.full_name)
         answer = await self._bytes(
-            about, "PATCH", path, list(operations), query=self._write_query, content_type=JSON_PATCH
+            about, "PATCH", path, patch, query=self._write_query, content_type=content_type
         )
         return self._codec(resource).object(answer)
 
