@@ -73,6 +73,19 @@ async def _old_and_young(cluster: IpamCluster, *wanted: str) -> None:
     await cluster.rest()
 
 
+async def _under_way(cluster: IpamCluster, *wanted: str) -> ScriptedClient:
+    """The client of a leader whose write of the young NIC's address is under way."""
+    await cluster.kill("manager-1")
+    client = ScriptedClient(LocalClient(cluster.engine))
+    cluster.lead("manager-2", client)
+    await _old_and_young(cluster, *wanted)
+    _lose(client)
+    await cluster.change("young", ips=[ADDRESS])
+    await asyncio.sleep(3)
+    assert client.lost
+    return client
+
+
 async def _no_address_twice(cluster: IpamCluster) -> None:
     await cluster.rest()
     young, old = await cluster.ips("young"), await cluster.ips("old")
@@ -109,14 +122,7 @@ async def test_a_new_leader_keeps_what_its_predecessor_granted(cluster: IpamClus
 @in_a_cluster
 async def test_a_write_without_an_answer_is_not_forgotten(cluster: IpamCluster) -> None:
     """What was granted to a NIC stays its own while a write of that may still arrive, and another asks for it."""
-    await cluster.kill("manager-1")
-    client = ScriptedClient(LocalClient(cluster.engine))
-    cluster.lead("manager-2", client)
-    await _old_and_young(cluster, "192.0.2.15")
-    _lose(client)
-    await cluster.change("young", ips=[ADDRESS])
-    await asyncio.sleep(3)
-    assert client.lost
+    client = await _under_way(cluster, "192.0.2.15")
 
     async def arrive() -> None:
         await client.lost[0]()
@@ -132,14 +138,7 @@ async def test_a_write_without_an_answer_is_not_forgotten(cluster: IpamCluster) 
 @in_a_cluster
 async def test_a_write_that_would_be_refused_holds_nothing(cluster: IpamCluster) -> None:
     """What was granted is free as soon as the NIC has a later version: the write that is under way can't succeed."""
-    await cluster.kill("manager-1")
-    client = ScriptedClient(LocalClient(cluster.engine))
-    cluster.lead("manager-2", client)
-    await _old_and_young(cluster)
-    _lose(client)
-    await cluster.change("young", ips=[ADDRESS])
-    await asyncio.sleep(3)
-    assert client.lost
+    client = await _under_way(cluster)
     await cluster.change("old", ips=[ADDRESS])
     await cluster.change("young", ips=[])
     await asyncio.sleep(10)
@@ -226,14 +225,7 @@ async def test_a_nic_that_went_where_nobody_saw_it(cluster: IpamCluster) -> None
 @in_a_cluster
 async def test_a_network_stays_while_a_write_may_arrive(cluster: IpamCluster) -> None:
     """A network that is deleted while an address is on its way to a NIC is still there, and can't be created again."""
-    await cluster.kill("manager-1")
-    client = ScriptedClient(LocalClient(cluster.engine))
-    cluster.lead("manager-2", client)
-    await _old_and_young(cluster)
-    _lose(client)
-    await cluster.change("young", ips=[ADDRESS])
-    await asyncio.sleep(3)
-    assert client.lost
+    client = await _under_way(cluster)
     await cluster.client.delete(NETWORKS, "net")
     await cluster.rest()
     with pytest.raises(AlreadyExists):
