@@ -43,8 +43,9 @@ class Route(NamedTuple):
 class Link(Struct, frozen=True, kw_only=True):
     """A link of the host as one dump shows it.
 
-    `kind` is the kernel's (bridge, bond, vlan, veth, …; empty for a plain NIC). `mtu` in bytes. `addresses` are CIDRs,
-    IPv4 only. `vlans` are the ids that the link carries as a bridge port, `self_vlans` those of a bridge itself; id 1
+    `kind` is the kernel's (bridge, bond, vlan, veth, …; empty for a plain NIC). `vlan_id` is that of a VLAN link of
+    802.1Q, 0 for any other. `mtu` in bytes. `addresses` are CIDRs, IPv4 only. `vlans` are the ids that the link
+    carries as a bridge port, `self_vlans` those of a bridge itself; id 1
     with PVID is included where the kernel has it. `operstate` is the kernel's word in capitals (UP, DOWN, …).
     `tx_queue_length` in packets. `tables` are the routing tables besides the main one whose default route of IPv4 goes
     out of it; `routes`, all routes out of a VLAN link, and empty for any other. Those of IPv6 are left out where it has

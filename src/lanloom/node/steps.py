@@ -119,11 +119,13 @@ class EnsureBridge(_MtuStep, frozen=True, kw_only=True):
 class SetMaster(LinkStep, frozen=True, kw_only=True):
     """Put `link` under `master` and up; an empty master releases it.
 
-    A link that joins a bond is taken down first, because the kernel requires it.
+    A link that joins a bond is taken down first, because the kernel requires it. A VLAN link that a profile file of
+    Lanloom's has `named` may be released by any master.
     """
 
     link: str
     master: str
+    named: bool = False
 
     @property
     def title(self) -> str:
@@ -133,7 +135,8 @@ class SetMaster(LinkStep, frozen=True, kw_only=True):
     def guard(self, links: Mapping[str, Link]) -> None:
         """Accept a NIC that joins a link of Lanloom's; it may not leave another program's."""
         link = _present(self.title, self.link, links)
-        if link.master and link.master != self.master and not _has_mark(link.master, links):
+        mine = self.named and link.kind == "vlan"
+        if link.master and link.master != self.master and not (mine or _has_mark(link.master, links)):
             raise NotOurs(
                 f"{self.title}: it belongs to {link.master}, which Lanloom did not create; release it there first"
             )

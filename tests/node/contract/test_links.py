@@ -310,3 +310,24 @@ async def test_first_failure_ends(node: Node) -> None:
             )
         )
     assert {"a-br", "b-br"} & set(await links(node)) == {"a-br"}
+
+
+@on_node
+async def test_release_by_a_link_of_others(node: Node) -> None:
+    """A VLAN link that a profile file has named is released by a bridge of others; any other link stays there."""
+    await node.host.links.apply(uplink(2013))
+    node.plant_vlan("c-br", 2013)
+    node.plant_bare_bridge("x-br")
+    for link in ("c-br.2013", "eth2"):
+        node.set_master(link, "x-br")
+    for step in (
+        SetMaster(link="c-br.2013", master=""),
+        SetMaster(link="eth2", master=""),
+        SetMaster(link="eth2", master="", named=True),
+    ):
+        with pytest.raises(NotOurs):
+            await node.host.links.apply((step,))
+    await node.host.links.apply((SetMaster(link="c-br.2013", master="", named=True),))
+    found = await links(node)
+    assert (found["c-br.2013"].master, found["eth2"].master) == ("", "x-br")
+    assert found["c-br.2013"].vlan_id == 2013

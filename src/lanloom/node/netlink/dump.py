@@ -45,6 +45,7 @@ from lanloom.node.netlink.messages import (
     IFLA_OPERSTATE,
     IFLA_TXQLEN,
     IFLA_VLAN_ID,
+    IFLA_VLAN_PROTOCOL,
     NO_ADDRESS,
     ROUTE,
     RTA_DST,
@@ -245,10 +246,15 @@ def _raw_link(body: bytes) -> _Raw:
     )
 
 
+_8021Q = b"\x81\x00"
+"""The kernel's number of the protocol 802.1Q, as bytes: links of another one share no VLAN with those."""
+
+
 def _with_data(link: Link, data: Mapping[int, bytes]) -> Link:
     match link.kind:
         case "vlan":
-            return replace(link, vlan_id=number(data.get(IFLA_VLAN_ID)))
+            is_tagged = data.get(IFLA_VLAN_PROTOCOL, _8021Q) == _8021Q
+            return replace(link, vlan_id=number(data.get(IFLA_VLAN_ID)) if is_tagged else 0)
         case "bridge":
             return replace(
                 link,

@@ -113,6 +113,44 @@ def test_what_does_not_help_is_asked_for_rarely(manager: Stubborn, verb: str) ->
     assert most - 1 <= _asked(manager, _ITEM)[verb] <= most + 1
 
 
+class Unable(Stubborn):
+    """One that can't activate its profile until it is `able`."""
+
+    able = False
+
+    def __init__(self) -> None:
+        super().__init__("inactive", applied=True, device="")
+        self._state = replace(self._state, uuid=_ITEM.uuid)
+
+    async def activate(self, uuid: str) -> None:
+        """Counted, and refused."""
+        await super().activate(uuid)
+        if not self.able:
+            raise NetworkManagerError("NetworkManager refused ActivateConnection: File exists")
+
+
+def test_a_refused_activation_is_the_reason() -> None:
+    """What NetworkManager says when it refuses to activate a profile is its failure, until it accepts that."""
+    manager = Unable()
+
+    async def seen(activator: Activator, seconds: float) -> tuple[str, str]:
+        await asyncio.sleep(seconds)
+        found = await activator.settle((_ITEM,))
+        assert found is not None
+        return found[_ITEM.uuid].phase, found[_ITEM.uuid].reason
+
+    async def main() -> None:
+        activator = Activator(manager)
+        assert await seen(activator, 0) == ("inactive", "")
+        for _ in range(3):
+            phase, reason = await seen(activator, RETRY_SECONDS)
+            assert (phase, reason) == ("failed", "NetworkManager refused ActivateConnection: File exists")
+        manager.able = True
+        assert await seen(activator, RETRY_SECONDS) == ("inactive", "")
+
+    run(main())
+
+
 def test_another_edit_is_applied_at_once() -> None:
     """An edit does not wait for the pause after the one before."""
     manager = Stubborn("active", applied=False, device=_ITEM.name)

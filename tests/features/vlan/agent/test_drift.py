@@ -18,6 +18,7 @@ from lanloom.node.ports import (
     LOCAL_TABLE,
     MAIN_TABLE,
     Host,
+    Link,
     LinkState,
     LinkStep,
     Route,
@@ -202,6 +203,28 @@ async def test_drift_is_told_and_counted(quiet: Quiet) -> None:
     assert f"the profile {FILE} was removed" in texts
     assert f"the address {STATIC['node1']} of {DEVICE} was gone" in texts
     assert f"{DEVICE} was gone" in texts
+
+
+@on_a_quiet_cluster
+async def test_a_link_of_others_that_takes_the_packets(quiet: Quiet) -> None:
+    """A sub-interface that another program put into a bridge or VRF is not ready; it is soon taken out, and told."""
+    await _static_network(quiet)
+    kernel = quiet.sim.hosts["node1"].kernel
+    kernel.add(Link(name="br9", index=0, kind="bridge", up=True))
+    kernel.change(DEVICE, master="br9")
+
+    async def message() -> str:
+        (interface,) = (await quiet.report()).interfaces
+        return interface.message if interface.state != "Ready" else ""
+
+    await asyncio.sleep(2)
+    assert (await message()).startswith(f"{DEVICE} was put into br9, which takes its packets")
+    await quiet.until(lambda: not kernel.links[DEVICE].master)
+    await asyncio.sleep(5)
+    assert not await message()
+    assert quiet.addresses() == (STATIC["node1"],)
+    assert "br9" in kernel.links
+    assert f"{DEVICE} was put into br9" in " ".join(item.message for item in await _told(quiet))
 
 
 @on_a_quiet_cluster

@@ -268,6 +268,40 @@ def test_what_stands_in_the_way_is_told(link: Link, reason: str, message: str) -
     assert ground.kernel.links[link.name] == before
 
 
+@pytest.mark.parametrize("vid", [2012, 2013])
+def test_a_vlan_of_the_bridge_that_a_link_of_others_has(vid: int) -> None:
+    """A link of others that has the VLAN of a sub-interface is reported by its name, and left alone; no other is."""
+    ground = Ground()
+    ground.reach(one())
+    ground.kernel.add(Link(name="store0", index=0, kind="vlan", parent="cluster-1-br", vlan_id=vid))
+    before = ground.kernel.links["store0"]
+    todo = ground.plan(one(DHCP))
+    found = todo.problems.get("cluster-1", ())
+    texts = [(item.reason, item.message.partition(";")[0]) for item in found]
+    needed = "the link store0 has VLAN 2012 of cluster-1-br, which clust-4afb.2012 needs"
+    assert texts == ([("ForeignLink", needed)] if vid == 2012 else [])
+    assert bool(todo.write_files) == (vid != 2012)
+    ground.reach(one(DHCP))
+    assert ground.kernel.links["store0"] == before
+
+
+def test_a_sub_interface_that_was_renamed() -> None:
+    """A sub-interface that another program renamed is reported, and is the node's again under its own name."""
+    ground = Ground()
+    ground.reach(one(DHCP))
+    own = ground.kernel.links["clust-4afb.2012"]
+    ground.kernel.delete(own.name)
+    ground.kernel.add(replace(own, name="store0"))
+    todo = ground.plan(one(DHCP))
+    assert [
+        item.message for item in todo.problems["cluster-1"] if "rename it to clust-4afb.2012" in item.message
+    ]
+    assert not (todo.remove_files or todo.steps)
+    ground.kernel.delete("store0")
+    ground.kernel.add(own)
+    assert not ground.plan(one(DHCP)).problems
+
+
 def test_no_profile_for_a_foreign_bridge() -> None:
     """Where the bridge is not Lanloom's, no profile puts an address on top of it."""
     ground = Ground()

@@ -56,6 +56,7 @@ class Activator:
         self._manager = manager
         self._due: dict[str, float] = {}
         self._failures: dict[str, str] = {}
+        self._refused: dict[str, str] = {}
         self._edits: dict[str, bytes] = {}
         self._once: dict[str, bytes] = {}
         self._activating: dict[str, float] = {}
@@ -76,10 +77,11 @@ class Activator:
 
     def take_steps(self) -> tuple[LinkStep, ...]:
         """Return what the kernel itself is to be asked since the last call."""
+        releases = tuple(action.release for action in self._direct if action.release is not None)
         taken = tuple(step for action in self._direct for step in action.direct or ())
         self._direct.clear()
         corrections, self._corrections = self._corrections, ()
-        return (*corrections, *taken)
+        return (*releases, *corrections, *taken)
 
     def uplink_built(self, interfaces: Iterable[Interface]) -> None:
         """Note that the uplink of these interfaces was built a moment ago."""
@@ -234,12 +236,14 @@ class Activator:
                     self._direct.append(action)
                     self._restored |= {item.uuid} if action.verb == "restore" else set()
             self._requested.append(action)
+            self._refused.pop(item.uuid, None)
             self._activating.pop(item.uuid, None)
             self._in_force -= {item.uuid}
         except NetworkManagerMissing:
             raise
         except NetworkManagerError as error:
             log.warning("profile-request-refused", verb=action.verb, file=item.file, error=str(error))
+            self._refused[item.uuid] = str(error)
 
     async def _reapply(self, item: Interface, *, restore: bool) -> None:
         try:
@@ -269,9 +273,11 @@ class Activator:
             key: reason for key, reason in self._failures.items() if key in connections.keys() - active
         }
         self._failures |= {key: item.reason for key, item in connections.items() if _has_failed(item)}
+        self._refused = {key: why for key, why in self._refused.items() if key in connections.keys() - active}
 
     def _with_failure(self, connection: Connection) -> Connection:
-        reason = self._failures.get(connection.uuid)
+        refusal = self._refused.get(connection.uuid) if connection.phase == "inactive" else None
+        reason = refusal or self._failures.get(connection.uuid)
         if reason is None or connection.phase not in ("activating", "inactive"):
             return connection
         return msgspec.structs.replace(connection, phase="failed", reason=reason)

@@ -38,7 +38,7 @@ from lanloom.features.vlan.rules.desired.profile import (
 )
 from lanloom.features.vlan.rules.desired.reserved import LINK_LOCAL_SUBNET, LINK_LOCAL_TITLE
 from lanloom.node.ports import LOCAL_TABLE, MAIN_TABLE, Connection, Link, LinkState, Route, Rule
-from lanloom.node.steps import PromoteSecondaries, RestoreRoutes
+from lanloom.node.steps import PromoteSecondaries, RestoreRoutes, SetMaster
 
 Verb = Literal["load", "reapply", "activate", "restore"]
 """`restore` is a reapply of what was applied already, because a part of it went away meanwhile."""
@@ -48,8 +48,9 @@ class Action(Struct, frozen=True):
     """One request to NetworkManager about one interface.
 
     `kind` (as of `drift.Drift`) and `text` say what another program did to it, where that is the reason. `direct`
-    restores routes and rules without NetworkManager, whose own restore would remove the addresses of others. What is
-    asked for `once` does not help where it did not help at once.
+    restores routes and rules without NetworkManager, whose own restore would remove the addresses of others, and
+    `release` takes the interface out of another link, which it does not do. What is asked for `once` does not help
+    where it did not help at once.
     """
 
     verb: Verb
@@ -58,6 +59,7 @@ class Action(Struct, frozen=True):
     text: str = ""
     direct: tuple[RestoreRoutes, ...] | None = None
     once: bool = False
+    release: SetMaster | None = None
 
 
 def actions(
@@ -111,6 +113,9 @@ def _action(
         return None
     if observed is not None and is_down(item, observed):
         return Action("activate", item, "link", f"{item.name} was down")  # a reapply would not set it up
+    if observed is not None and (master := master_of(item, observed)):
+        release = SetMaster(link=item.name, master="", named=True)
+        return Action("restore", item, "link", f"{item.name} was put into {master}", (), release=release)
     if missing := missing_part(item, connection, observed):
         verb: Verb = "activate" if missing.reactivates else "restore"
         alone = missing.reactivates or missing.kind == "address"  # which only NetworkManager gives
@@ -161,6 +166,12 @@ def _strange_mtu(interface: Interface, observed: LinkState) -> str:
     if link is None or bridge is None or link.mtu == bridge.mtu:
         return ""
     return f"{link.mtu} instead of {bridge.mtu}"
+
+
+def master_of(interface: Interface, observed: LinkState) -> str:
+    """Return the link that another program put a sub-interface into; the host gets no packets by it then."""
+    link = observed.links.get(interface.name)
+    return link.master if link is not None else ""
 
 
 Kind = Literal["link", "address", "route"]

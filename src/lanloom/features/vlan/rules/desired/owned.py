@@ -101,14 +101,25 @@ def unfinished(added: Additions) -> tuple[str, ...]:
 
 
 def foreign_interfaces(network: NodeNetwork, observed: LinkState, named: Named) -> Iterator[Problem]:
-    """Yield a problem for each wanted sub-interface whose name a link of others has."""
+    """Yield a problem for each wanted sub-interface whose name, or whose VLAN of the bridge, a link of others has.
+
+    The kernel has one link for a VLAN of a bridge. A sub-interface that another program renamed is such a link, too.
+    """
+    others = {link.vlan_id: link for link in _on_bridge(network.cluster_network, observed) if link.vlan_id}
     for item in network.interfaces:
-        link = observed.links.get(item.name)
+        link, message = observed.links.get(item.name), ""
         if link is not None and not is_ours(link, named):
             message = (
                 f"the link {item.name} exists and was not created by Lanloom; choose another VLAN id, or remove it if "
                 "nothing uses it"
             )
+        elif (other := others.get(item.vid)) is not None and other.name != item.name:
+            message = (
+                f"the link {other.name} has VLAN {item.vid} of {network.bridge}, which {item.name} needs; if another "
+                f"program renamed it, rename it to {item.name}; else choose another VLAN id, or remove {other.name} if "
+                "nothing uses it"
+            )
+        if message:
             yield Problem(vid=item.vid, network=item.name, reason="ForeignLink", message=message)
 
 

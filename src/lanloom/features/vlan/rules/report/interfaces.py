@@ -7,6 +7,7 @@ from lanloom.api.clusternetworknode import DhcpLease, VlanInterface
 from lanloom.api.meta import rfc3339
 from lanloom.api.subnets import IPV6_MTU_MIN
 from lanloom.features.vlan.rules.desired.activation import (
+    master_of,
     missing_part,
     other_addresses,
     own_address,
@@ -139,6 +140,9 @@ def _assess_active(item: Interface, connection: Connection, observed: LinkState,
     if not link.up:
         why = "was set down" if is_down(item, observed) else "is down with its bridge"
         return Assessment("Pending", "InterfaceDown", f"{item.name} {why}; it is being brought up again")
+    if master := master_of(item, observed):
+        text = f"{item.name} was put into {master}, which takes its packets; it is being taken out again"
+        return Assessment("Pending", "InterfaceDown", text)
     missing = missing_part(item, connection, observed)
     if (lack := lack_of_ipv6(item, link, observed)) and (missing is None or missing.once):
         return Assessment("Failed", KERNEL_UNSUPPORTED, lack)
