@@ -216,11 +216,19 @@ class MigrationStatus(Struct, frozen=True, kw_only=True, omit_defaults=True, ren
     conditions: tuple[Condition, ...] = ()
 
 
+_PLACED = ("Scheduled", "PreparingTarget", "TargetReady", "Running")
+
+
 class VirtualMachineInstanceMigration(Object, frozen=True, kw_only=True):
     """A request to move a machine to another node without a reboot."""
 
     spec: MigrationSpec = MigrationSpec()
     status: MigrationStatus = MigrationStatus()
+
+    @property
+    def is_placed(self) -> bool:
+        """Whether its target pod is on a node, and has its networks."""
+        return self.status.phase in _PLACED
 
     @property
     def is_final(self) -> bool:

@@ -47,10 +47,20 @@ class KubeVirtSpec(Struct, frozen=True, kw_only=True, omit_defaults=True, rename
 
 
 class KubeVirtStatus(Struct, frozen=True, kw_only=True, omit_defaults=True, rename="camel"):
-    """What runs: `observed_version` is such as `v1.8.2`, empty until KubeVirt is deployed."""
+    """What runs: `observed_version` is such as `v1.8.2`, empty until KubeVirt is deployed.
+
+    While it is updated, `observed_deployment` is not `target_deployment`.
+    """
 
     phase: str = ""
     observed_version: str = field(name="observedKubeVirtVersion", default="")
+    observed_deployment: str = field(name="observedDeploymentID", default="")
+    target_deployment: str = field(name="targetDeploymentID", default="")
+
+    @property
+    def is_settled(self) -> bool:
+        """Whether KubeVirt is deployed and not being updated: else it migrates and evicts no machine by itself."""
+        return self.phase in ("", "Deployed") and self.observed_deployment == self.target_deployment
 
 
 class KubeVirt(Object, frozen=True, kw_only=True):

@@ -8,6 +8,7 @@ from lanloom.api.core import CRDS
 from lanloom.api.kubevirt import MIGRATIONS, VIRTUAL_MACHINE_INSTANCES, VIRTUAL_MACHINES
 from lanloom.api.kubevirtconfig import KUBEVIRTS
 from lanloom.api.liveupdate import NETWORK_SWAPS
+from lanloom.api.multus import NADS
 from lanloom.features.liveupdate.rules.mode import GATE
 from lanloom.features.liveupdate.rules.updates import WORKLOAD_UPDATE, Limits
 from lanloom.features.liveupdate.settings import LiveUpdateSettings
@@ -154,6 +155,106 @@ def test_missing_nad_beside_kubevirt() -> None:
     play(story)
 
 
+async def migration_by_kubevirt(scene: Scene) -> None:
+    """KubeVirt finds that the machine has to migrate, and requests that."""
+    stamp = {"lastTransitionTime": "2026-01-01T00:00:00Z"}
+    required = {"type": "MigrationRequired", "status": "True", **stamp}
+    await scene.set_status(conditions=[{"type": "LiveMigratable", "status": "True"}, required])
+    body = {"metadata": {"name": "m", "annotations": {WORKLOAD_UPDATE: ""}}, "spec": {"vmiName": "vm"}}
+    await scene.client.create(MIGRATIONS, body, PLACE)
+    await scene.rest()
+
+
+async def message(scene: Scene) -> tuple[str, str]:
+    """The reason of the condition NetworksCurrent, and its message."""
+    found = await scene.condition("NetworksCurrent")
+    assert found is not None
+    return found.reason, found.message
+
+
+def test_failures_beside_kubevirt() -> None:
+    """KubeVirt tries a change endlessly: however often it failed, nothing says that no migration follows."""
+
+    async def story(scene: Scene) -> None:
+        await install(scene, "v1.9.0", LIVE)
+        await scene.start({"blue": "old"})
+        scene.lead()
+        await scene.edit(on({"blue": "new"}))
+        await sync(scene, "new")
+        await migration_by_kubevirt(scene)
+        await scene.fail_migration()
+        await scene.rest()
+        reason, text = await message(scene)
+        assert (reason, text.endswith("1 migration has failed; another one follows")) == ("BackingOff", True)
+
+    play(story, LiveUpdateSettings(limits=Limits(attempts=1)))
+
+
+def test_a_network_that_goes_during_the_migration() -> None:
+    """The preflight counts until the target pod has its networks; then the migration goes on."""
+
+    async def story(scene: Scene) -> None:
+        await install(scene, "v1.9.0", LIVE)
+        await scene.start({"blue": "old"})
+        scene.lead()
+        await scene.edit(on({"blue": "new"}))
+        await sync(scene, "new")
+        await migration_by_kubevirt(scene)
+        await scene.client.delete(NADS, "new", PLACE)
+        for phase, reason in (
+            ("Scheduling", "PreflightFailed"),
+            ("Scheduled", "Migrating"),
+            ("Running", "Migrating"),
+            ("Failed", "PreflightFailed"),
+        ):
+            await scene.move_phase("m", phase)
+            await scene.rest()
+            assert await scene.reason() == ("False", reason), phase
+
+    play(story)
+
+
+def test_an_update_of_kubevirt() -> None:
+    """While KubeVirt is updated it migrates no machine, and the condition of who waits for that says so."""
+
+    async def story(scene: Scene) -> None:
+        await install(scene, "v1.9.0", LIVE)
+        await scene.start({"blue": "old"})
+        scene.lead()
+        await scene.edit(on({"blue": "new"}))
+        await sync(scene, "new")
+        for status, told in (
+            ({"observedDeploymentID": "a", "targetDeploymentID": "b"}, True),
+            ({"observedDeploymentID": "b"}, False),
+            ({"phase": "Deploying"}, True),
+            ({"phase": "Deployed"}, False),
+        ):
+            body = {"status": status}
+            await scene.client.patch(KUBEVIRTS, "kubevirt", body, PLACE, subresource="status")
+            await scene.rest()
+            reason, text = await message(scene)
+            assert (reason, "migrates nothing until that is done" in text) == ("WaitingForMigration", told)
+
+    play(story)
+
+
+def test_a_port_that_is_left_behind() -> None:
+    """The condition of a machine that can't migrate names both ways to the network that its instance names."""
+
+    async def story(scene: Scene) -> None:
+        await install(scene, "v1.9.0", LIVE)
+        await scene.start({"blue": "old"}, conditions=[{"type": "LiveMigratable", "status": "False"}])
+        scene.lead()
+        await scene.edit(on({"blue": "new"}))
+        await sync(scene, "new")
+        await scene.rest()
+        reason, text = await message(scene)
+        assert reason == "NotMigratable"
+        assert "restart the machine, or move its port there (lanloom vm move NAME NIC --to NAD" in text
+
+    play(story)
+
+
 def test_reversion_beside_kubevirt() -> None:
     """A change whose migrations by KubeVirt failed is taken back in the VirtualMachine, which is a user's."""
 
@@ -163,15 +264,7 @@ def test_reversion_beside_kubevirt() -> None:
         scene.lead()
         await scene.edit(on({"blue": "new"}))
         await sync(scene, "new")
-        required = {
-            "type": "MigrationRequired",
-            "status": "True",
-            "lastTransitionTime": "2026-01-01T00:00:00Z",
-        }
-        await scene.set_status(conditions=[{"type": "LiveMigratable", "status": "True"}, required])
-        body = {"metadata": {"name": "m", "annotations": {WORKLOAD_UPDATE: ""}}, "spec": {"vmiName": "vm"}}
-        await scene.client.create(MIGRATIONS, body, PLACE)
-        await scene.rest()
+        await migration_by_kubevirt(scene)
         await scene.fail_migration()
         await scene.rest()
         template = (await scene.owner()).spec.template

@@ -38,7 +38,7 @@ from lanloom.features.liveupdate.rules.report import (
     networks_current,
 )
 from lanloom.features.liveupdate.rules.sync import doubled_names
-from lanloom.features.liveupdate.rules.updates import failures_of, to_delete
+from lanloom.features.liveupdate.rules.updates import Limits, failures_of, to_delete
 from lanloom.features.liveupdate.settings import LiveUpdateSettings, Observer
 from lanloom.kube.conditions import find
 from lanloom.kube.errors import ApiError, Conflict, Invalid, NotFound
@@ -303,9 +303,14 @@ class Machines:
             until_restart="; ".join(
                 item.status.message for item in swaps if item.status.phase == "UntilRestart"
             ),
-            limits=self._settings.limits,
+            limits=self._limits(mode),
             gate=self._settings.gate,
         )
+
+    def _limits(self, mode: Mode) -> Limits:
+        """Return the limits of attempts: KubeVirt has none, but a change that is to be taken back then has its last."""
+        limits = self._settings.limits
+        return limits if mode.name == "full" or self._settings.revert else replace(limits, attempts=0)
 
     async def _taken_back(
         self, owner: VirtualMachine | None, machine: VirtualMachineInstance, evaluation: Evaluation

@@ -41,7 +41,8 @@ class Modes:
         mode = mode_of(installed)
         if mode != self.latest:
             self.latest = mode
-            log.info("live-update-mode", mode=mode.name, reason=mode.reason, hint=mode.hint)
+            hint = mode.hint or mode.pauses
+            log.info("live-update-mode", mode=mode.name, reason=mode.reason, hint=hint)
         return mode
 
     def _changed(self, _old: KubeVirt | None, _new: KubeVirt | None) -> None:

@@ -36,6 +36,7 @@ class Mode(Struct, frozen=True):
 
     `migrates` is false where no controller migrates machines by itself, and `hint` says then what to do about that.
     `evicts` is true where KubeVirt shuts machines down that it can't migrate. `release` is KubeVirt's, in words.
+    `pauses` says why KubeVirt migrates nothing at this moment; empty if it does.
     """
 
     name: ModeName
@@ -45,6 +46,7 @@ class Mode(Struct, frozen=True):
     evicts: bool = False
     hint: str = ""
     release: str = ""
+    pauses: str = ""
 
     @property
     def actors(self) -> str:
@@ -64,8 +66,8 @@ class Mode(Struct, frozen=True):
             own += ", of the latter only with --force" if self.migrates else " only with --force"
         else:
             migrates = "migrates machines for an edit" if self.migrates else "migrates nothing by itself"
-        hint = f"; {self.hint}" if self.hint else ""
-        return f"{self.release} {migrates}, and {own}{hint}"
+        more = "".join(f"; {text}" for text in (self.hint, self.pauses) if text)
+        return f"{self.release} {migrates}, and {own}{more}"
 
 
 def against_moves(mode: Mode | None, *, migratable: bool, until_restart: bool) -> str:
@@ -122,7 +124,9 @@ def _companion(found: KubeVirt, release: str, reason: str) -> Mode:
     name, methods = str(found.metadata.key), found.spec.workload_update_strategy.workload_update_methods
     evicts = EVICT in methods
     if LIVE_MIGRATE in methods:
-        return Mode("companion", reason, name, evicts=evicts, release=release)
+        pauses = f"KubeVirt {name} is being deployed or updated, and migrates nothing until that is done"
+        pauses = "" if found.status.is_settled else pauses
+        return Mode("companion", reason, name, evicts=evicts, release=release, pauses=pauses)
     hint = (
         f"add {LIVE_MIGRATE} to spec.workloadUpdateStrategy.workloadUpdateMethods of KubeVirt {name}, "
         "or migrate the machine by hand"

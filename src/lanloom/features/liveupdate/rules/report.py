@@ -49,6 +49,8 @@ REASONS: frozenset[str] = frozenset(text for part in get_args(Why) for text in g
 
 _SEVERITY: Mapping[Step, int] = {"blocked": 0, "restart": 1, "wait": 2, "swap": 2, "copy": 3}
 
+MOVE_IN_PLACE = "lanloom vm move NAME NIC --to NAD --policy in-place"
+
 WAITS = " waits: "
 """What is between a migration and what it waits for, in the message of a condition."""
 
@@ -164,9 +166,14 @@ def _evaluated(state: MachineState) -> BlockingReason | None:
     if not state.gate and state.mode.name == "full" and any(item.is_swap for item in findings):
         remedy = "restart the machine, or start the manager with --live-update-nad-ref"
         return BlockingReason("FeatureGateOff", f"{text}: the feature gate {GATE} is off; {remedy}")
-    if state.against:
+    under_way = next((item for item in state.own if not item.is_final), None)
+    if under_way is None and not state.machine.is_migratable:
+        moves = any(item.is_swap for item in findings)
+        remedy = "restart the machine" + (f", or move its port there ({MOVE_IN_PLACE})" if moves else "")
+        return BlockingReason("NotMigratable", f"{text}: {why_not_migratable(state.machine)}; {remedy}")
+    if state.against and not (under_way is not None and under_way.is_placed):
         return BlockingReason("PreflightFailed", f"{text}: {'; '.join(state.against)}")
-    if under_way := next((item for item in state.own if not item.is_final), None):
+    if under_way is not None:
         waits = f"{WAITS}{state.waits}" if state.waits else ""
         name = f"VirtualMachineInstanceMigration {under_way.metadata.name}"
         return BlockingReason("Migrating", f"{text}: {name}{waits}")
@@ -177,15 +184,12 @@ def _evaluated(state: MachineState) -> BlockingReason | None:
         return BlockingReason(
             "StrategyUnset", f"{text}: nothing migrates the machine by itself; {state.mode.hint}"
         )
-    if not state.machine.is_migratable:
-        return BlockingReason(
-            "NotMigratable", f"{text}: {why_not_migratable(state.machine)}; restart the machine"
-        )
     if state.past.count:
         return BlockingReason("BackingOff", f"{text}: {_failed(state)}; another one follows")
     if state.evaluation.need == "pending":
         return BlockingReason("MigrationPending", f"{text}: migrates unless the launcher pod follows soon")
-    return BlockingReason("WaitingForMigration", f"{text}: waits for its migration")
+    pauses = f"; {state.mode.pauses}" if state.mode.pauses else ""
+    return BlockingReason("WaitingForMigration", f"{text}: waits for its migration{pauses}")
 
 
 def _failed(state: MachineState) -> str:
