@@ -53,13 +53,15 @@ class VlanInterface(Struct, frozen=True, kw_only=True, omit_defaults=True, renam
 class Management(Struct, frozen=True, kw_only=True, omit_defaults=True, rename="camel"):
     """The node's management network as its agent sees it: VLAN id (0: untagged), link and address as a CIDR.
 
-    `cidr` is of IPv4, empty without one. `subnets6` are those of the link's IPv6 addresses.
+    `cidr` is of IPv4, empty without one. `subnets6` are those of the link's IPv6 addresses. `other_addresses` are all
+    other addresses of the link, of both families, such as a virtual one of the control plane.
     """
 
     vlan_id: int = 0
     interface: str = ""
     cidr: str = ""
     subnets6: tuple[str, ...] = ()
+    other_addresses: tuple[str, ...] = ()
 
 
 class ClusterNetworkNodeStatus(Struct, frozen=True, kw_only=True, omit_defaults=True, rename="camel"):

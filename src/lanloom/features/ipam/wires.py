@@ -83,12 +83,15 @@ def read_node(node: Node) -> Held:
 
 
 def read_management(report: ClusterNetworkNode) -> Held:
-    """Return the management address of a node as its agent reports it."""
-    status = report.status
-    cidr = status.management.cidr if status.management is not None else ""
-    address = find_address(cidr.partition("/")[0])
-    own = Holder(what=f"the management address of node {status.node}", node=status.node)
-    return {address: own} if address is not None else {}
+    """Return the addresses of a node's management network as its agent reports them."""
+    status, node = report.status, report.status.node
+    if status.management is None:
+        return {}
+    own = Holder(what=f"the management address of node {node}", node=node)
+    other = Holder(what=f"an address of the management network of node {node}", node=node)
+    texts = ((status.management.cidr, own), *((text, other) for text in status.management.other_addresses))
+    found = ((find_address(text.partition("/")[0]), holder) for text, holder in texts)
+    return {address: holder for address, holder in found if address is not None}
 
 
 def read_report(report: ClusterNetworkNode) -> Mapping[Wire, Held]:

@@ -70,6 +70,12 @@ async def management(cluster: WireCluster) -> None:
     await report(cluster, {"clusterNetwork": "mgmt", "management": {"cidr": "192.0.2.10/24"}})
 
 
+async def virtual_ip(cluster: WireCluster) -> None:
+    """The control plane has a virtual address on the management network of a node."""
+    told = {"cidr": "198.51.100.5/24", "otherAddresses": ["192.0.2.10/32"]}
+    await report(cluster, {"clusterNetwork": "mgmt", "management": told})
+
+
 async def dhcp_lease(cluster: WireCluster) -> None:
     """A DHCP server gave the address to a node."""
     await cluster.nad("lan")
@@ -131,6 +137,7 @@ MEETINGS: dict[Meeting, str] = {
     static_map: "the address of node node1 (NetworkAttachmentDefinition default/nodes)",
     internal_ip: "the address of node node1 itself",
     management: "the management address of node node1",
+    virtual_ip: "an address of the management network of node node1",
     dhcp_lease: "leased to node node1 by a DHCP server",
     left_behind: "the address of node node1 (NetworkAttachmentDefinition default/gone)",
     other_program: "an address of another program on node node1",

@@ -123,10 +123,17 @@ SIX = Link(
 @pytest.mark.parametrize(
     ("observed", "expected"),
     [
-        (links(BRIDGE, SIX), Management(vlan_id=2021, interface=SIX.name, subnets6=("fd00:21::/64",))),
+        (
+            links(BRIDGE, SIX),
+            Management(
+                vlan_id=2021, interface=SIX.name, subnets6=("fd00:21::/64",), other_addresses=SIX.addresses6
+            ),
+        ),
         (
             links(BRIDGE, Link(name="cni0", index=1, addresses=("10.42.0.1/24",)), SIX),
-            Management(vlan_id=2021, interface=SIX.name, subnets6=("fd00:21::/64",)),
+            Management(
+                vlan_id=2021, interface=SIX.name, subnets6=("fd00:21::/64",), other_addresses=SIX.addresses6
+            ),
         ),
         (
             links(replace(BRIDGE, addresses=("10.1.0.5/16",)), SIX),
@@ -142,11 +149,18 @@ SIX = Link(
                 ),
                 routed=frozenset({"eth5"}),
             ),
-            Management(interface="eth5", cidr="192.168.0.5/24", subnets6=("fd00:5::/64", "fd00:6::/56")),
+            Management(
+                interface="eth5",
+                cidr="192.168.0.5/24",
+                subnets6=("fd00:5::/64", "fd00:6::/56"),
+                other_addresses=("fd00:5::5/64", "fd00:5::6/64", "fd00:5::7/128", "fd00:6::5/56"),
+            ),
         ),
         (
             links(BRIDGE, EVERYTHING.links["mgmt-br.2014"], SIX, routed=frozenset({SIX.name})),
-            Management(vlan_id=2021, interface=SIX.name, subnets6=("fd00:21::/64",)),
+            Management(
+                vlan_id=2021, interface=SIX.name, subnets6=("fd00:21::/64",), other_addresses=SIX.addresses6
+            ),
         ),
         (
             links(replace(BRIDGE, onlink=("fd00:7::/64",))),
@@ -155,15 +169,23 @@ SIX = Link(
         (
             links(
                 replace(
-                    BRIDGE, addresses=("10.1.0.5/16",), addresses6=("fd00:7::5/64",), onlink=("fd00:7::/64",)
+                    BRIDGE,
+                    addresses=("10.1.0.250/32", "10.1.0.5/16", "10.1.0.251/16"),
+                    addresses6=("fd00:7::5/64",),
+                    onlink=("fd00:7::/64",),
                 )
             ),
-            Management(interface="mgmt-br", cidr="10.1.0.5/16", subnets6=("fd00:7::/64",)),
+            Management(
+                interface="mgmt-br",
+                cidr="10.1.0.5/16",
+                subnets6=("fd00:7::/64",),
+                other_addresses=("10.1.0.250/32", "10.1.0.251/16", "fd00:7::5/64"),
+            ),
         ),
     ],
 )
 def test_the_management_network_of_ipv6(observed: LinkState, expected: Management) -> None:
-    """Its subnets of IPv6 are known, also of a link that has IPv6 alone if no link with IPv4 is it."""
+    """Its subnets of IPv6 and its other addresses are known, also of a link with IPv6 alone if none with IPv4 is it."""
     assert management(observed) == expected
 
 
@@ -172,7 +194,9 @@ def test_a_sub_interface_that_outlives_its_profile() -> None:
     observed = links(BRIDGE, EVERYTHING.links["mgmt-br.2014"], SIX)
     record = {"mgmt": Added(links={2014: EVERYTHING.links["mgmt-br.2014"].index})}
     found = management(observed, named_links((), record))
-    assert found == Management(vlan_id=2021, interface=SIX.name, subnets6=("fd00:21::/64",))
+    assert found == Management(
+        vlan_id=2021, interface=SIX.name, subnets6=("fd00:21::/64",), other_addresses=SIX.addresses6
+    )
 
 
 def test_the_management_vlan_of_a_node_with_ipv6_alone() -> None:

@@ -198,7 +198,11 @@ def management(observed: LinkState, named: Named = UNNAMED) -> Management | None
     if link is None:
         return None
     return Management(
-        vlan_id=link.vlan_id, interface=link.name, cidr=_own_cidr(link), subnets6=_subnets6(link)
+        vlan_id=link.vlan_id,
+        interface=link.name,
+        cidr=_own_cidr(link),
+        subnets6=_subnets6(link),
+        other_addresses=_other_addresses(link),
     )
 
 
@@ -209,13 +213,23 @@ def _candidates(addressed: Sequence[Link], observed: LinkState) -> tuple[list[Li
     return [link for link in on_bridge if link in routed], on_bridge + routed
 
 
-def _own_cidr(link: Link) -> str:
-    """Return the node's address of IPv4; empty for none.
+def _other_addresses(link: Link) -> tuple[str, ...]:
+    """Return the addresses of a link besides the node's own one of IPv4, in order."""
+    own = _own_address(link)
+    return tuple(sorted((*(each for each in link.addresses if each != own), *link.addresses6)))
 
-    A virtual address of the control plane is a /32 next to the node's own, and may come first. Where the node's own is
-    one, the subnet is that of the route to its neighbours.
+
+def _own_address(link: Link) -> str:
+    """Return the node's address of IPv4 as the kernel has it; empty for none.
+
+    A virtual address of the control plane is a /32 next to the node's own, and may come first.
     """
-    own = next((each for each in link.addresses if not each.endswith("/32")), "".join(link.addresses[:1]))
+    return next((each for each in link.addresses if not each.endswith("/32")), "".join(link.addresses[:1]))
+
+
+def _own_cidr(link: Link) -> str:
+    """Return the node's address of IPv4; empty for none. The subnet of a /32 is that of the route to its neighbours."""
+    own = _own_address(link)
     host, _, length = own.partition("/")
     if length != "32":
         return own
