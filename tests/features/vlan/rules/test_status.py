@@ -58,6 +58,13 @@ MISSING = network("static", {"node2": "192.168.1.11/24"})
         (DHCP, said("failed"), "Failed", "ActivationFailed", "(no reason given)"),
         (
             DHCP,
+            said("failed", reason="NetworkManager refused ActivateConnection: File exists"),
+            "Failed",
+            "ActivationFailed",
+            "File exists); VLAN 2012 of the bridge has a link in another network namespace",
+        ),
+        (
+            DHCP,
             said("absent", reason="vlan.id: must be below 4095"),
             "Failed",
             "ProfileRejected",

@@ -182,4 +182,13 @@ def _failure(item: Interface, reason: str) -> Assessment:
         message = f"no DHCP server answered on VLAN {item.vid}; check the switch port and the server"
         return Assessment("Failed", "DHCPTimeout", message)
     message = f"NetworkManager could not bring {item.name} up ({reason or 'no reason given'})"
+    if _VLAN_TAKEN in reason:
+        message += (
+            f"; VLAN {item.vid} of the bridge has a link in another network namespace, such as that of a pod with "
+            "CNI's plugin vlan; end that pod, or choose another VLAN id"
+        )
     return Assessment("Failed", "ActivationFailed", message)
+
+
+_VLAN_TAKEN = "File exists"
+"""What the kernel says where the bridge has a link for the VLAN already. One of this namespace is a `ForeignLink`."""
