@@ -120,6 +120,10 @@ class Wires:
             return self
         return Wires(Overlay(self._networks, networks), Overlay(self._nads, nads), Overlay(self._lans, lans))
 
+    def joined_by(self, networks: Iterable[Network]) -> "Wires":
+        """Return the same with more networks."""
+        return Wires(Overlay(self._networks, networks), self._nads, self._lans)
+
     def wires_of(self, nad: NetworkAttachmentDefinition) -> frozenset[Wire]:
         """Return the wires to which a NAD attaches."""
         lans = (lan for spoke in spokes_named(nad) for lan in self._lans.by(BY_PLACE, spoke))

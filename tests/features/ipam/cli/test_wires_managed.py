@@ -1,5 +1,6 @@
 """Others on the wires of networks, for users of commands: with the whole manager and its webhooks."""
 
+import json
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -11,6 +12,7 @@ from lanloom.api.multus import NADS
 from lanloom.kube.errors import Forbidden
 from lanloom.kube.ports import Client
 from tests.cli.cluster import Cluster, served
+from tests.features.ipam.ganeti.formats.clusters import config, instance, network, nic
 from tests.features.ipam.manager.wirecluster import Raw, nad_body
 
 pytestmark = pytest.mark.slow
@@ -99,3 +101,42 @@ def test_two_networks_on_one_vlan(managed: Cluster) -> None:
     message = managed.do(attach)
     assert message.startswith("ob: ")
     assert "pools of Networks ob and oa overlap on VLAN 150 of link br0, in 10.50.0.0-10.50.0.255" in message
+
+
+def test_an_import_from_ganeti(managed: Cluster, tmp_path: Path) -> None:
+    """Who else is on the wires of networks that an import would create forbids it before anything is written."""
+
+    async def join(client: Client) -> None:
+        status = {"addresses": [{"type": "InternalIP", "address": "10.1.0.5"}]}
+        await client.create(NODES, {"metadata": {"name": "node1"}})
+        await client.patch(NODES, "node1", {"status": status}, subresource="status")
+        for name in ("net2", "there"):
+            ipam = {"type": "lanloom-ipam", "network": name}
+            config = {"type": "macvlan", "master": "wan", "ipam": ipam}
+            await client.create(NADS, nad_body(name, config, {}), "default")
+
+    async def left(client: Client) -> list[str]:
+        items = [*(await client.list(NETWORKS)).items, *(await client.list(NICS)).items]
+        return [item.metadata.name for item in items]
+
+    assert managed.lanloom("network", "add", "--subnet", "cidr=10.2.0.0/16,pool", "there").exit_code == 0
+    managed.do(join)
+    nets = [network("net1", "10.1.0.0/24", used=[4, 5]), network("net2", "10.2.0.0/24")]
+    nics = [nic(1, "10.1.0.4", nets[0]["uuid"]), nic(2, "10.1.0.5", nets[0]["uuid"])]
+    file = tmp_path / "config.data"
+    file.write_text(json.dumps(config(nets, [instance("inst1", nics)])))
+    for more in (["--dry-run"], []):
+        refused = managed.lanloom("ganeti", "import", *more, str(file))
+        assert refused.exit_code == 1
+        assert "10.1.0.5 of NIC 1 of instance inst1 is the address of node node1 itself" in refused.stderr
+        assert "pools of Networks net2 and there overlap on link wan" in refused.stderr
+        assert len(refused.stderr.splitlines()) == 3
+        assert managed.do(left) == ["there"]
+
+    async def leave(client: Client) -> None:
+        await client.delete(NODES, "node1")
+        await client.delete(NADS, "there", "default")
+
+    managed.do(leave)
+    done = managed.lanloom("ganeti", "import", str(file))
+    assert done.exit_code == 0, done.output

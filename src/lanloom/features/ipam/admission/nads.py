@@ -102,14 +102,15 @@ async def check_network_wires(
     """Return warnings for a network whose subnets change. Raises Denied, KubeError."""
     if new is None or (old is not None and old.spec.subnets == new.spec.subnets):
         return ()
+    return await recheck(lambda wires: check_on_wires(wires, new, old), _views(client, cached, in_flight))
+
+
+def check_on_wires(wires: Wires, new: Network, old: Network | None) -> tuple[str, ...]:
+    """Return warnings for the subnets of a network that overlap others' on its wires. Raises Denied."""
     title, model = f"Network {new.metadata.name}: spec.subnets", _model(new)
     before = _model(old) if old is not None else None
-
-    def check(wires: Wires) -> tuple[str, ...]:
-        found = (_check(title, model, before, wire, wires) for wire in sorted(wires.wires_of_network(new)))
-        return tuple(dict.fromkeys(warning for warnings in found for warning in warnings))
-
-    return await recheck(check, _views(client, cached, in_flight))
+    found = (_check(title, model, before, wire, wires) for wire in sorted(wires.wires_of_network(new)))
+    return tuple(dict.fromkeys(warning for warnings in found for warning in warnings))
 
 
 async def _views(client: Client, cached: Wires, in_flight: InFlight) -> AsyncGenerator[Wires, None]:

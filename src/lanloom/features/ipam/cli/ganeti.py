@@ -342,9 +342,11 @@ async def _plan_import(
     from lanloom.features.ipam.ganeti.importing import check_namespace
     from lanloom.features.ipam.ganeti.plan import plan_import
     from lanloom.features.ipam.state import read_state
+    from lanloom.features.ipam.wirecontext import read_wire_context
 
     await check_namespace(client, namespace)
-    return plan_import(config, await read_state(client), namespace, keep=keep, force=force)
+    state, context = await read_state(client), await read_wire_context(client)
+    return plan_import(config, state, namespace, keep=keep, force=force, context=context)
 
 
 async def _import(client: "Client", plan: "Import", *, wait: bool) -> None:

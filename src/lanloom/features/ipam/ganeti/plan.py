@@ -17,8 +17,10 @@ from lanloom.api.ipam import (
     NicSpec,
     OwnerSpec,
 )
+from lanloom.api.ipam import Network as NetworkObject
 from lanloom.api.ipam import Nic as NicObject
-from lanloom.api.meta import Key
+from lanloom.api.meta import Key, ObjectMeta
+from lanloom.features.ipam.admission.nads import check_on_wires
 from lanloom.features.ipam.admission.networks import check_new_subnets
 from lanloom.features.ipam.admission.nicspec import check_nic
 from lanloom.features.ipam.commands.instances import check_instance
@@ -57,6 +59,7 @@ from lanloom.features.ipam.rules.shares import (
 )
 from lanloom.features.ipam.rules.validate import check_network
 from lanloom.features.ipam.state import State, network_of, spec_of
+from lanloom.features.ipam.wirecontext import WireContext
 from lanloom.refusals import Denied, Malformed
 from lanloom.text import quote
 
@@ -145,12 +148,19 @@ class Import(Struct, frozen=True, kw_only=True):
 
 
 def plan_import(
-    config: Config, state: State, namespace: str, *, keep: bool = False, force: bool = False
+    config: Config,
+    state: State,
+    namespace: str,
+    *,
+    keep: bool = False,
+    force: bool = False,
+    context: WireContext | None = None,
 ) -> Import:
     """Return the plan. Raises Malformed for what can never be imported, Denied for conflicts, both with all reasons.
 
     With `keep` what is there and differs from the file is no conflict but stays; new NICs go into networks as they are.
-    With `force` errors of the file are notes, but for those that leave open what is meant.
+    With `force` errors of the file are notes, but for those that leave open what is meant. `context` says who else
+    is on the wires of networks that are to be created.
     """
     notes: list[str] = []
     remedy = "the file has errors (`lanloom ganeti verify` lists all of them); correct them in Ganeti, and import again"
@@ -163,7 +173,8 @@ def plan_import(
         wanted = {uuid: _as_it_is(one, notes) for uuid, one in wanted.items()}
     specs = dict(_nics(config, wanted, notes))
     _check(specs)
-    there = Present(state, namespace)
+    planned, overlaps = _planned(wanted, context, notes)
+    there = Present(State((*state.networks, *planned.values()), state.nics), namespace)
     kept = there.kept(specs) if keep else {}
     notes += [f"{nic} remains unchanged; in the file: {changes}" for nic, changes in kept.items()]
     asked = {nic: spec for nic, spec in specs.items() if nic not in kept}
@@ -171,14 +182,15 @@ def plan_import(
     present = tuple(place for nic, (place, old) in places.items() if old and nic not in kept)
     new = {place: specs[nic] for nic, (place, old) in places.items() if not old}
     shares = _share_conflicts(wanted.values(), new.values(), state, namespace)
-    conflicts = [*network_conflicts(wanted, state), *there.conflicts(asked, wanted), *shares]
+    conflicts = [
+        *network_conflicts(wanted, state),
+        *there.conflicts(asked, wanted, planned),
+        *overlaps,
+        *shares,
+    ]
     _refuse(conflicts, "the import conflicts with existing objects")
     return Import(
-        networks={
-            one.network.id: replace(spec_of(one.network), uuid=one.network.uuid)
-            for one in wanted.values()
-            if one.item is None
-        },
+        networks={item.metadata.name: item.spec for item in planned.values()},
         nics=new,
         present=present,
         kept=tuple(places[nic][0] for nic in kept),
@@ -226,6 +238,30 @@ def _networks(config: Config, state: State, notes: list[str]) -> dict[str, Wante
     if wrong:
         raise Malformed(_listed("the file has networks that can't be imported", wrong))
     return found
+
+
+def _planned(
+    wanted: Mapping[str, Wanted], context: WireContext | None, notes: list[str]
+) -> tuple[dict[str, NetworkObject], list[str]]:
+    """Return the networks that are to be created by their UUIDs, and why others on their wires forbid them."""
+    new = {
+        uuid: NetworkObject(
+            metadata=ObjectMeta(name=one.network.id),
+            spec=replace(spec_of(one.network), uuid=one.network.uuid),
+        )
+        for uuid, one in wanted.items()
+        if one.item is None
+    }
+    conflicts: list[str] = []
+    if context is not None:
+        context = context.joined_by(new.values())
+        for uuid, item in new.items():
+            new[uuid] = context.described(item)
+            try:
+                notes += check_on_wires(context.wires, item, None)
+            except Denied as error:
+                conflicts.append(str(error))
+    return new, conflicts
 
 
 def _share_conflicts(

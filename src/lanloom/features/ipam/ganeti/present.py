@@ -14,7 +14,7 @@ from lanloom.api.ipam import Nic as NicObject
 from lanloom.api.meta import Key
 from lanloom.features.ipam.cli.grammar.difference import differences
 from lanloom.features.ipam.ganeti.formats.config import StoredNic
-from lanloom.features.ipam.rules.addresses import format_address
+from lanloom.features.ipam.rules.addresses import Address, format_address
 from lanloom.features.ipam.rules.ledger import Ledger
 from lanloom.features.ipam.rules.model import Network, Subnet
 from lanloom.features.ipam.rules.names import object_name
@@ -131,8 +131,18 @@ class Present:
         changes = ((nic, nic_changes(item.spec, spec)) for nic, spec, item in alive if item is not None)
         return {nic: text for nic, text in changes if text}
 
-    def conflicts(self, specs: Mapping[StoredNic, NicSpec], wanted: Mapping[str, Wanted]) -> Iterator[str]:
-        """Return the conflicts of the NICs."""
+    def conflicts(
+        self,
+        specs: Mapping[StoredNic, NicSpec],
+        wanted: Mapping[str, Wanted],
+        planned: Mapping[str, NetworkObject],
+    ) -> Iterator[str]:
+        """Return the conflicts of the NICs; `planned` are the networks that are to be created, by their UUIDs."""
+        coming = {
+            uuid: self._state.ledger(item)
+            for uuid, item in planned.items()
+            if item.status.in_use or item.status.shared_with
+        }
         ledgers = {uuid: self._state.ledger(one.item) for uuid, one in wanted.items() if one.item is not None}
         for nic, spec in specs.items():
             item = self.find(spec)
@@ -148,6 +158,8 @@ class Present:
                 yield f"instance {spec.owner.name} has another NIC {spec.index} already, {other.metadata.key}"
             if ledger := ledgers.get(nic.network):
                 yield from self._taken(nic, spec, item, ledger)
+            elif (ledger := coming.get(nic.network)) and not spec.force:
+                yield from self._held(nic, ledger)
 
     def _taken(self, nic: StoredNic, spec: NicSpec, item: NicObject | None, ledger: Ledger) -> Iterator[str]:
         """Yield the addresses of a NIC that its network as it is there can't give it."""
@@ -162,8 +174,17 @@ class Present:
                 yield f"{here} is in no subnet of network {ledger.network.name}; add one"
             elif address == subnet.gateway:
                 yield f"{here} is the gateway of network {ledger.network.name}; change that first"
-            elif not owner and not force and (title := ledger.others.title(address, f"{self._namespace}/")):
-                yield f"{here} is {title}; give one of the two another address"
+            elif not owner and not force:
+                yield from self._held_by_others(nic, address, ledger)
+
+    def _held(self, nic: StoredNic, ledger: Ledger) -> Iterator[str]:
+        """Yield the addresses of a NIC that others on the wires of its network have."""
+        for address in nic.ips:
+            yield from self._held_by_others(nic, address, ledger)
+
+    def _held_by_others(self, nic: StoredNic, address: Address, ledger: Ledger) -> Iterator[str]:
+        if title := ledger.others.title(address, f"{self._namespace}/"):
+            yield f"{format_address(address)} of {nic} is {title}; give one of the two another address"
 
     def places(self, specs: Mapping[StoredNic, NicSpec]) -> dict[StoredNic, tuple[Key, bool]]:
         """Return the object of each NIC, and whether it is there."""
