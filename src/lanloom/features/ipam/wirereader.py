@@ -124,6 +124,15 @@ class Wires:
         """Return the same with more networks."""
         return Wires(Overlay(self._networks, networks), self._nads, self._lans)
 
+    def with_lan(self, lan: LAN) -> "Wires":
+        """Return the same with a LAN in place of what is known of it."""
+        return Wires(self._networks, self._nads, Overlay(self._lans, (lan,)))
+
+    def networks_of_lan(self, lan: LAN) -> frozenset[str]:
+        """Return the networks (names of their objects) that the NADs of a LAN's spokes name."""
+        nads = (nad for spoke in lan.spec.spokes for nad in self._nads.by(BY_PLACE, spoke))
+        return frozenset(network.metadata.name for nad in nads for network in self.networks_of(nad))
+
     def wires_of(self, nad: NetworkAttachmentDefinition) -> frozenset[Wire]:
         """Return the wires to which a NAD attaches."""
         lans = (lan for spoke in spokes_named(nad) for lan in self._lans.by(BY_PLACE, spoke))
@@ -302,8 +311,7 @@ class WireReader(Wires):
     def _lan_changed(self, old: LAN | None, new: LAN | None) -> None:
         found: set[str] = set()
         for lan in present(old, new):
-            nads = (nad for spoke in lan.spec.spokes for nad in self._nads.by(BY_PLACE, spoke))
-            found.update(network.metadata.name for nad in nads for network in self.networks_of(nad))
+            found.update(self.networks_of_lan(lan))
             found.update(self._on_wires((wire_of_lan(lan),)))
         self._notify(found)
 

@@ -1,5 +1,6 @@
 """What objects of other kinds say about addresses on wires, as values of `rules.others`."""
 
+import re
 from collections.abc import Iterator, Mapping
 from typing import Any
 
@@ -21,6 +22,9 @@ UNTAGGED = 1
 """The VLAN of frames without a tag on a bridge that is as the kernel makes it."""
 
 
+_SUB_INTERFACE = re.compile(rf"(.+{names.BRIDGE_SUFFIX})\.([1-9][0-9]{{0,3}})")
+
+
 def wire_of_lan(lan: LAN) -> Wire:
     """Return the wire of a LAN: that of the VLAN or the bridge to which it is joined, else its own."""
     uplink, bridge = lan.spec.uplink, lan.spec.host_bridge
@@ -32,7 +36,12 @@ def wire_of_lan(lan: LAN) -> Wire:
 
 
 def wire_of_link(link: str, vlan: int = 0) -> Wire:
-    """Return the wire of a link of the nodes; most are bridges of cluster networks, isolated ones among them."""
+    """Return the wire of a link of the nodes; most are bridges of cluster networks, isolated ones among them.
+
+    A sub-interface of such a bridge is on the bridge's VLAN, if its name says so: a long one has a hash in it.
+    """
+    if not vlan and (found := _SUB_INTERFACE.fullmatch(link)):
+        link, vlan = found[1], int(found[2])
     name = link.removesuffix(names.BRIDGE_SUFFIX)
     return _on_cluster_network(name, vlan) if name != link else _vlan_of(f"link {link}", vlan)
 

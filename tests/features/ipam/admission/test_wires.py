@@ -1,6 +1,7 @@
 """Networks with overlapping subnets on one wire, and addresses that others have there."""
 
 import json
+from collections.abc import Sequence
 from typing import Any
 
 import pytest
@@ -8,6 +9,7 @@ from msgspec.structs import replace
 
 from lanloom.api.admission import AdmissionRequest
 from lanloom.api.ipam import NETWORKS, NICS
+from lanloom.api.lan import LANS
 from lanloom.api.multus import NADS
 from tests.features.ipam.admission.cases import Case, Cases, answer, each
 from tests.features.ipam.admission.requests import (
@@ -50,9 +52,39 @@ APART = pooled("apart", "10.51.0.0/24", "10.51.0.0/24")
 REMEDY = "use one Network for both, pools that don't overlap (or a disabled one), or another VLAN"
 WARNING = "NICs of one get no address that the other's have"
 
+NETS: tuple[Present, ...] = ((NETWORKS, WHOLE), (NETWORKS, SECOND))
 BOTH: tuple[Present, ...] = ((NETWORKS, WHOLE), (NETWORKS, SECOND), (NADS, lan("a", "whole")))
 IN_USE = {"ip": "192.0.2.50", "by": "the gateway", "of": "NetworkAttachmentDefinition default/lan"}
 FOREIGN = {"ip": "192.0.2.50", "by": "the gateway", "of": "NetworkAttachmentDefinition other/lan"}
+
+UPLINK = {"clusterNetwork": "cluster-1", "vlan": 150}
+
+
+def called(title: str, name: str) -> Raw:
+    """The second network under another name."""
+    return {**SECOND, "metadata": {"name": title}, "spec": {**SECOND["spec"], "name": name}}
+
+
+def vxlan(uplink: Raw | None = None, spokes: Sequence[str] = ("a",)) -> Raw:
+    """A LAN, perhaps joined to a VLAN."""
+    spec: Raw = {"ns": "blue", "bridge": "br0", "vxlan": "vx0", "vni": 222, "defaultVxlanDev": "eth0"}
+    spec |= {"spokes": [*spokes], **({"uplink": uplink} if uplink else {})}
+    return {"metadata": {"name": "blue", "namespace": "default"}, "spec": spec}
+
+
+def spoke(name: str, network: str) -> Raw:
+    """The NAD of a spoke whose pods get addresses of a network."""
+    ipam = {"type": "lanloom-ipam", "network": network}
+    config = {"cniVersion": "1.0.0", "name": name, "type": "k8slanveth", "veth": name, "ipam": ipam}
+    return {"metadata": {"name": name, "namespace": "default"}, "spec": {"config": json.dumps(config)}}
+
+
+SPOKES: tuple[Present, ...] = (
+    (NETWORKS, WHOLE),
+    (NETWORKS, SECOND),
+    (NADS, lan("vlan150", "whole")),
+    (NADS, spoke("a", "second")),
+)
 
 WIRE_CASES: Cases = {
     "pools of two networks don't overlap on one wire": Case(
@@ -70,6 +102,24 @@ WIRE_CASES: Cases = {
             (NADS, lan("b", "second")),
         ),
         "Network second: spec.subnets: pools of Networks second and whole overlap on "
+        f"VLAN 150 of cluster network cluster-1, in 10.50.0.0-10.50.0.255; {REMEDY}",
+    ),
+    "a network gets no name by which NADs bring it to the wire of an overlapping one": Case(
+        request(NETWORKS, called("second", "shop"), old=SECOND),
+        ((NETWORKS, WHOLE), (NETWORKS, SECOND), (NADS, lan("a", "whole")), (NADS, lan("b", "shop"))),
+        "Network second: spec.name: pools of Networks second and whole overlap on "
+        f"VLAN 150 of cluster network cluster-1, in 10.50.0.0-10.50.0.255; {REMEDY}",
+    ),
+    "a LAN joins no VLAN on which a network overlaps one of its spokes'": Case(
+        request(LANS, vxlan(UPLINK), old=vxlan()),
+        (*SPOKES, (LANS, vxlan())),
+        "LAN default/blue: spec.uplink: pools of Networks second and whole overlap on "
+        f"VLAN 150 of cluster network cluster-1, in 10.50.0.0-10.50.0.255; {REMEDY}",
+    ),
+    "a LAN gets no spoke whose network overlaps another one's on its wire": Case(
+        request(LANS, vxlan(UPLINK, spokes=["a", "b"]), old=vxlan(UPLINK, spokes=["b"])),
+        (*SPOKES, (LANS, vxlan(UPLINK, spokes=["b"]))),
+        "LAN default/blue: spec.spokes: pools of Networks second and whole overlap on "
         f"VLAN 150 of cluster network cluster-1, in 10.50.0.0-10.50.0.255; {REMEDY}",
     ),
     "an address that something on the wire has is taken by force only": Case(
@@ -128,6 +178,52 @@ def test_overlapping_subnets_are_a_warning(other: Raw, nad: Raw, warned: str) ->
     assert verdict.warnings == ((expected,) if warned else ())
 
 
+def macvlan(master: str) -> Raw:
+    """A NAD at a link of the nodes, whose pods get addresses of the second network."""
+    ipam = {"type": "lanloom-ipam", "network": "second"}
+    config = {"cniVersion": "1.0.0", "name": "m", "type": "macvlan", "master": master, "ipam": ipam}
+    return {"metadata": {"name": "m", "namespace": "default"}, "spec": {"config": json.dumps(config)}}
+
+
+@pytest.mark.parametrize(
+    ("master", "meets"), [("cluster-1-br.150", True), ("cluster-1-br.151", False), ("eth0.150", False)]
+)
+def test_a_sub_interface_is_on_the_vlan_of_its_bridge(master: str, meets: bool) -> None:
+    """What is at a sub-interface of a bridge meets what is in that VLAN of the bridge."""
+    verdict = verdict_of(request(NADS, macvlan(master)), *NETS, (NADS, lan("a", "whole")))
+    assert ("overlap on VLAN 150 of cluster network cluster-1" in verdict.message) == meets
+    assert verdict.allowed != meets
+
+
+@pytest.mark.parametrize(
+    ("new", "old", "present"),
+    [
+        pytest.param(vxlan(UPLINK), None, ((NETWORKS, SECOND), (NADS, spoke("a", "second"))), id="alone"),
+        pytest.param(
+            vxlan(UPLINK | {"vlan": 151}, ["a", "b"]),
+            vxlan(None, ["a", "b"]),
+            (*NETS, (NADS, spoke("a", "second")), (NADS, spoke("b", "whole"))),
+            id="together before",
+        ),
+        pytest.param(vxlan(UPLINK | {"vlan": 151}), vxlan(), SPOKES, id="another VLAN"),
+        pytest.param(vxlan(UPLINK), vxlan(UPLINK), SPOKES, id="there before"),
+    ],
+)
+def test_a_lan_that_brings_nothing_together(new: Raw, old: Raw | None, present: tuple[Present, ...]) -> None:
+    """A LAN may join a VLAN on which its networks meet no others that they did not meet before."""
+    there: tuple[Present, ...] = () if old is None else ((LANS, old),)
+    verdict = verdict_of(request(LANS, new, old=old), *present, *there)
+    assert verdict.allowed, verdict.message
+
+
+def test_a_lan_before_its_networks_meet() -> None:
+    """Subnets without pools that overlap are a warning at the LAN, too."""
+    bare = pooled("second", "10.50.0.0/24")
+    present = ((NETWORKS, WHOLE), (NETWORKS, bare), *SPOKES[2:])
+    (warning,) = verdict_of(request(LANS, vxlan(UPLINK)), *present).warnings
+    assert warning.startswith("LAN default/blue: spec.uplink: subnets of Networks second and whole overlap")
+
+
 def test_what_is_there_may_be_edited() -> None:
     """An edit that brings nothing to a wire passes, however networks overlap there."""
     new, old = lan("b", "second"), lan("b", "second")
@@ -148,7 +244,6 @@ def stored(body: Raw) -> Raw:
     return {**body, "metadata": {**body["metadata"], "resourceVersion": "1000"}}
 
 
-NETS: tuple[Present, ...] = ((NETWORKS, WHOLE), (NETWORKS, SECOND))
 BARE = pooled("second", "10.50.0.0/24")
 ON_WIRE: tuple[Present, ...] = ((NETWORKS, WHOLE), (NETWORKS, BARE), (NADS, lan("b", "second")))
 PAIRS: dict[str, tuple[AdmissionRequest, AdmissionRequest, tuple[Present, ...]]] = {

@@ -28,9 +28,15 @@ from lanloom.api.kubevirt import (
     instance_of,
     machine_uid_of,
 )
+from lanloom.api.lan import LANS
 from lanloom.api.meta import Key
 from lanloom.api.multus import NADS
-from lanloom.features.ipam.admission.nads import check_nad_wires, check_network_wires, nad_faults
+from lanloom.features.ipam.admission.nads import (
+    check_lan_wires,
+    check_nad_wires,
+    check_network_wires,
+    nad_faults,
+)
 from lanloom.features.ipam.admission.networks import (
     check_names_in_flight,
     check_network_change,
@@ -117,6 +123,10 @@ class IpamAdmission(TableAdmission):
         """Allow or refuse the routes of a NAD."""
         return await verdict_of(self._nad(request))
 
+    async def validate_lan(self, request: AdmissionRequest) -> Verdict:
+        """Allow or refuse a LAN that brings networks together."""
+        return await verdict_of(self._lan(request))
+
     async def _nad(self, request: AdmissionRequest) -> tuple[str, ...]:
         try:
             new, old = new_of(NADS, request), old_of(NADS, request)
@@ -128,6 +138,15 @@ class IpamAdmission(TableAdmission):
         if new is not None:
             self._in_flight.add(NADS, request, new, old)
         return warnings
+
+    async def _lan(self, request: AdmissionRequest) -> tuple[str, ...]:
+        if request.sub_resource or self._wires is None:
+            return ()
+        try:
+            new, old = new_of(LANS, request), old_of(LANS, request)
+        except Unreadable:
+            return ()  # the webhook of LANs says what is wrong
+        return await check_lan_wires(self._client, self._wires, self._in_flight, new, old)
 
     async def _network(self, request: AdmissionRequest) -> tuple[str, ...]:
         new, old = new_of(NETWORKS, request), old_of(NETWORKS, request)
@@ -167,6 +186,7 @@ WEBHOOKS = (
     Webhook("validate", NETWORKS, EVERY, IpamAdmission.validate_network),
     Webhook("validate", NICS, EVERY, IpamAdmission.validate_nic),
     Webhook("validate", NADS, EVERY, IpamAdmission.validate_nad),
+    Webhook("validate", LANS, WRITTEN, IpamAdmission.validate_lan),
 )
 """The resources that the webhooks review, with the status subresources."""
 

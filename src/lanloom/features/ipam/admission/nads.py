@@ -2,18 +2,21 @@
 
 What an agent refuses when a pod starts is refused in the same words, whichever plugin makes the interface.
 
-Networks with overlapping subnets come to one wire by a NAD, or by a change of a network. A NIC of one gets no address
-that a NIC of the other has. But two pools over the same addresses say that each has room where both have it once, and a
-router knows one subnet only, so they are refused. Subnets without that are a warning. What is there already stays.
-Networks and NADs of one file come faster than the watch brings them, so those that were allowed and are not stored yet
-count.
+Networks with overlapping subnets come to one wire by a NAD, a LAN that joins a VLAN, or a change of a network. A NIC of
+one gets no address that a NIC of the other has. But two pools over the same addresses say that each has room where both
+have it once, and a router knows one subnet only, so they are refused. Subnets without that are a warning. What is there
+already stays. Networks and NADs of one file come faster than the watch brings them, so those that were allowed and are
+not stored yet count.
 """
 
 import json
-from collections.abc import AsyncGenerator, Iterator
+from collections.abc import AsyncGenerator, Collection, Iterator
 from typing import Any
 
+from msgspec.structs import replace
+
 from lanloom.api.ipam import Network
+from lanloom.api.lan import LAN
 from lanloom.api.multus import NetworkAttachmentDefinition
 from lanloom.features.ipam.agent import PROGRAM
 from lanloom.features.ipam.agent.cnitypes import parse_ipam
@@ -21,6 +24,7 @@ from lanloom.features.ipam.rules.model import Network as Model
 from lanloom.features.ipam.rules.others import Wire, overlap
 from lanloom.features.ipam.state import network_of
 from lanloom.features.ipam.wirereader import Wires, read_wires
+from lanloom.features.ipam.wires import wire_of_lan
 from lanloom.hostbits import host_bits
 from lanloom.kube.inflight import InFlight
 from lanloom.kube.lookup import recheck
@@ -99,18 +103,53 @@ async def check_nad_wires(
 async def check_network_wires(
     client: Client, cached: Wires, in_flight: InFlight, new: Network | None, old: Network | None
 ) -> tuple[str, ...]:
-    """Return warnings for a network whose subnets change. Raises Denied, KubeError."""
-    if new is None or (old is not None and old.spec.subnets == new.spec.subnets):
+    """Return warnings for a network whose subnets change, or which other NADs name now. Raises Denied, KubeError."""
+    if new is None or (old is not None and _meets(old) == _meets(new)):
         return ()
     return await recheck(lambda wires: check_on_wires(wires, new, old), _views(client, cached, in_flight))
 
 
 def check_on_wires(wires: Wires, new: Network, old: Network | None) -> tuple[str, ...]:
     """Return warnings for the subnets of a network that overlap others' on its wires. Raises Denied."""
-    title, model = f"Network {new.metadata.name}: spec.subnets", _model(new)
-    before = _model(old) if old is not None else None
-    found = (_check(title, model, before, wire, wires) for wire in sorted(wires.wires_of_network(new)))
-    return tuple(dict.fromkeys(warning for warnings in found for warning in warnings))
+    is_same = old is not None and old.spec.subnets == new.spec.subnets
+    title = f"Network {new.metadata.name}: spec.{'name' if is_same else 'subnets'}"
+    model, before = _model(new), _model(old) if old is not None else None
+    known = wires.wires_of_network(old) if old is not None else frozenset[Wire]()
+    warnings: list[str] = []
+    for wire in sorted(wires.wires_of_network(new) - (known if is_same else frozenset())):
+        warnings += _check(title, model, before if wire in known else None, wire, wires)
+    return tuple(dict.fromkeys(warnings))
+
+
+def _meets(network: Network) -> tuple[object, ...]:
+    """Return what decides which networks a network meets, and in which subnets."""
+    return network.spec.subnets, network.spec.name, network.spec.uuid
+
+
+async def check_lan_wires(
+    client: Client, cached: Wires, in_flight: InFlight, new: LAN | None, old: LAN | None
+) -> tuple[str, ...]:
+    """Return warnings for a LAN that brings the networks of its spokes to a wire. Raises Denied, KubeError."""
+    if new is None:
+        return ()
+    wire = wire_of_lan(new)
+    former = old or replace(new, spec=replace(new.spec, spokes=()))
+    if (wire, new.spec.spokes) == (wire_of_lan(former), former.spec.spokes):
+        return ()
+    joins = new.spec.uplink is not None and (old is None or wire != wire_of_lan(old))
+    title = f"LAN {new.metadata.key}: spec.{'uplink' if joins else 'spokes'}"
+
+    def check(wires: Wires) -> tuple[str, ...]:
+        before, after = wires.with_lan(former), wires.with_lan(new)
+        together, there = before.networks_of_lan(former), before.networks_on(wire)
+        warnings: list[str] = []
+        for name in sorted(after.networks_of_lan(new) - there.keys()):
+            known = together if name in together else frozenset[str]()
+            if (network := after.find(name)) is not None:
+                warnings += _check(title, _model(network), None, wire, after, known)
+        return tuple(dict.fromkeys(warnings))
+
+    return await recheck(check, _views(client, cached, in_flight))
 
 
 async def _views(client: Client, cached: Wires, in_flight: InFlight) -> AsyncGenerator[Wires, None]:
@@ -124,13 +163,23 @@ def _places(wires: Wires, nad: NetworkAttachmentDefinition) -> Iterator[tuple[Wi
         yield from ((wire, network.metadata.name) for network in wires.networks_of(nad))
 
 
-def _check(title: str, mine: Model | None, before: Model | None, wire: Wire, wires: Wires) -> Iterator[str]:
-    """Return warnings for other networks on a wire. Raises Denied where pools overlap that did not `before`."""
+def _check(
+    title: str,
+    mine: Model | None,
+    before: Model | None,
+    wire: Wire,
+    wires: Wires,
+    known: Collection[str] = (),
+) -> Iterator[str]:
+    """Return warnings for other networks on a wire. Raises Denied where pools overlap that did not `before`.
+
+    Those that are `known` share another wire already.
+    """
     if mine is None:
         return
     for name, network in sorted(wires.networks_on(wire).items()):
         other = _model(network)
-        if name == mine.id or other is None or (common := overlap(mine, other)) is None:
+        if name == mine.id or name in known or other is None or (common := overlap(mine, other)) is None:
             continue
         both = overlap(mine, other, pools=True)
         if both is not None and (before is None or overlap(before, other, pools=True) is None):
