@@ -108,6 +108,42 @@ def _outcome(done: Result) -> tuple[bool, str]:
     return done.exit_code == 0, done.stderr if done.exit_code else ""
 
 
+GOING = (
+    ("instance add --net 0:ip=pool,network=going new", 1),
+    ("instance add --net 0:network=going new", 1),
+    ("instance modify --net -1:add,network=going old", 1),
+    ("instance modify --net 0:modify,ip2=pool old", 1),
+    ("instance modify --net 0:modify,ip0=192.0.2.99 old", 1),
+    ("instance modify --net 0:modify,mac=auto old", 0),
+    ("instance modify --net 0:modify,ip1=none old", 0),
+    ("network modify --pool remove:192.0.2.99 going", 0),
+    ("network remove going", 1),
+    ("instance remove old", 0),
+)
+
+
+def test_a_network_that_is_being_deleted(server: Cluster) -> None:
+    """What a network in deletion still allows, dry runs allow; all that shows it says so."""
+
+    async def delete(client: Client) -> None:
+        await client.delete(NETWORKS, "going")
+
+    assert server.lanloom("network", "add", "--subnet", "cidr=192.0.2.0/24,pool", "going").exit_code == 0
+    added = server.lanloom("instance", "add", "--net", "0:ip0=pool,ip1=pool,network=going", "old")
+    assert added.exit_code == 0, added.output
+    server.do(delete)
+    for shown in ("info", "usage"):
+        assert "Being deleted since 2" in server.lanloom("network", shown, "going").stdout
+        assert '"deleted": "2' in server.lanloom("network", shown, "-o", "json", "going").stdout
+    for line, code in GOING:
+        kind, verb, *words = line.split()
+        foreseen = server.lanloom(kind, verb, "--dry-run", *words)
+        run = server.lanloom(kind, verb, *words)
+        assert (foreseen.exit_code, run.exit_code) == (code, code), (line, foreseen.output, run.output)
+        assert foreseen.stderr == run.stderr
+    server.do(nothing_is_going)
+
+
 @pytest.mark.parametrize("seed", seeds(4))
 def test_a_dry_run_is_the_run(server: Cluster, tmp_path: Path, seed: int) -> None:
     """What the dry run lets pass is done, and what it refuses is refused in the same words."""

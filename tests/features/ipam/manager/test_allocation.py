@@ -217,7 +217,32 @@ async def test_a_network_stays_while_its_addresses_are_owned(cluster: IpamCluste
     await cluster.nic("two", "pool")
     await cluster.rest()
     assert (await cluster.refusal("two"))[0] == "NetworkMissing"
+    await cluster.client.patch(NICS, "one", {"spec": {"mac": "aa:00:00:00:00:01"}}, PLACE)
+    await cluster.rest()
+    assert await cluster.ips("one") == ("192.0.2.10",)
     await cluster.delete("one")
+    await cluster.rest()
+    assert not (await cluster.client.list(NETWORKS)).items
+
+
+@in_a_cluster
+async def test_addresses_of_a_network_that_is_deleted_are_given_back(cluster: IpamCluster) -> None:
+    """A NIC keeps or gives back what it has of a network that is being deleted, and gets no other address of it."""
+    await cluster.network()
+    await cluster.nic("one", "pool", "pool")
+    await cluster.rest()
+    await cluster.client.delete(NETWORKS, "net")
+    for ips, has in (
+        (["pool", "pool", "pool"], ("192.0.2.10", "192.0.2.11")),
+        (["pool", "192.0.2.19"], ("192.0.2.10", "192.0.2.11")),
+        (["192.0.2.11"], ("192.0.2.11",)),
+        (["pool"], ("192.0.2.11",)),
+    ):
+        await cluster.client.patch(NICS, "one", {"spec": {"ips": ips}}, PLACE)
+        await cluster.rest()
+        assert await cluster.ips("one") == has
+    assert condition((await cluster.client.get(NICS, "one", PLACE)).status, "Ready").status == "True"
+    await cluster.client.patch(NICS, "one", {"spec": {"ips": []}}, PLACE)
     await cluster.rest()
     assert not (await cluster.client.list(NETWORKS)).items
 

@@ -61,7 +61,12 @@ async def check_nic_change(
     def check(context: NetworkContext) -> tuple[str, ...]:
         with _at(new):
             _check_share(new, more, context)
-        return _check_requested(new, requested, context)
+        closed = context.network if more is not None else None
+        if closed is None or not closed.metadata.is_deleting:
+            return _check_requested(new, requested, context)
+        return (
+            f"Network {new.spec.network} is being deleted and gives the NIC no more addresses; use another one",
+        )
 
     return await recheck(check, _views(client, cached, new, requested))
 

@@ -36,6 +36,8 @@ LARGEST_SHOWN = 4096
 RUNS = 20
 """So many runs are shown of a larger pool."""
 
+GOING = "Being deleted"
+
 Line = tuple[int, str]
 """How far to the right, and what."""
 
@@ -53,6 +55,8 @@ def _lines(of: "Described") -> Iterator[Line]:
     yield 2, f"UUID: {network.uuid}"
     yield 2, f"Serial number: {of.serial_no}"
     yield 2, f"Added: {of.ctime or '-'}, modified: {of.mtime or '-'}"
+    if of.deleted:
+        yield 2, f"{GOING} since {of.deleted}: it gives no addresses, and remains until no NIC owns one of it"
     yield 2, f"MAC prefix: {network.mac_prefix or '-'}"
     yield 2, f"Tags: {', '.join(network.tags) or '-'}"
     for subnet in network.subnets:
@@ -157,6 +161,8 @@ def print_usage(networks: Iterable["NetworkUsage"]) -> None:
             console.print()
         title = f"{item.network}: {counts(item.total)}" if item.pools else f"{item.network}: no pool"
         console.print(title, style="bold", markup=False)
+        if item.deleted:
+            _print(console, Text(f"{GOING} since {item.deleted}"))
         for pool in item.pools:
             _print_pool(console, pool, glyphs)
         for name, used, limit in item.shares:

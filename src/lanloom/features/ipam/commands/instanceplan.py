@@ -17,6 +17,7 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from lanloom.api.ipam import INSTANCE, Nic, NicSpec, OwnerSpec
+from lanloom.api.ipam import Network as NetworkObject
 from lanloom.api.meta import Key
 from lanloom.features.ipam.cli.grammar.net_option import NetStep
 from lanloom.features.ipam.cli.grammar.nics import (
@@ -195,13 +196,19 @@ def _plan(
 
 
 def _check_joined(state: State, changes: Iterable[Change]) -> None:
-    """Raise NamespaceNotAllowed for a NIC that joins a network, as the server does, also without an address."""
+    """Raise Denied for a NIC that joins a network that does not serve it or is going, even without addresses."""
     networks = state.by_id()
     for change in changes:
         former = change.before.spec.network if change.before is not None else ""
         joined = change.after.network if change.after is not None else ""
         if joined != former and joined in networks:
             check_served(network_of(networks[joined]), change.key.namespace)
+            if networks[joined].metadata.is_deleting:
+                raise _closed(networks[joined])
+
+
+def _closed(network: NetworkObject) -> Denied:
+    return Denied(f"network {network.called} is being deleted and gives no addresses; use another one")
 
 
 def _explained(error: AddressInUse, state: State, changes: Iterable[Change]) -> AddressInUse:
@@ -226,6 +233,10 @@ def _preview(
     """Compute the addresses of each NIC. An unchanged NIC keeps its addresses, whatever it requests."""
     asking = [nic for nic, _ in nics if nic not in same]
     found = dict(zip((nic.key for nic in asking), addresses_now(asking, _ledgers(state)), strict=True))
+    closed = {id_: item for id_, item in state.by_id().items() if item.metadata.is_deleting}
+    for nic in asking:
+        if nic.network in closed and not set(found[nic.key]) <= set(nic.held):
+            raise _closed(closed[nic.network])
     return tuple(
         Preview(
             key=Key(*nic.key.split("/", 1)),

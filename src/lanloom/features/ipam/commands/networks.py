@@ -94,7 +94,9 @@ async def _modify(client: Client, edit: Edit) -> Result:
     if patch:
         version = {"resourceVersion": item.metadata.resource_version}
         await client.patch(NETWORKS, item.metadata.name, {"metadata": version, "spec": patch})
-    return Result(before=before, after=change.network, notes=change.notes)
+    going = f"network {before.name} is being deleted, and remains only until no NIC owns an address of it"
+    notes = (*change.notes, *([going] if item.metadata.is_deleting else []))
+    return Result(before=before, after=change.network, notes=notes)
 
 
 async def remove(client: Client, ident: str) -> Result:

@@ -57,6 +57,7 @@ def _describe(item: NetworkObject, nics: Sequence[NicObject], peers: Iterable[Le
         serial_no=item.metadata.generation,
         ctime=ctime,
         mtime=item.status.modified or ctime,
+        deleted=item.metadata.deletion_timestamp or "",
         holds=tuple(holds_of(nics, item.metadata.name)),
         since={str(nic.metadata.key): nic.metadata.creation_timestamp or "" for nic in nics},
     )
@@ -66,6 +67,7 @@ def information(of: Described) -> dict[str, Value]:
     """Return everything of a network for programs: all of its fields, the UUIDs of its subnets, and its NICs."""
     values: dict[str, Value] = {field.name: field.value(of) for field in NETWORK_FIELDS.fields}
     values["subnet_uuids"] = [subnet.uuid for subnet in of.network.subnets]
+    values["deleted"] = of.deleted or None
     values["sticky_for"] = dict(of.network.sticky_for)
     values["held"] = [to_builtins(hold) for hold in of.holds]
     values["served_namespaces"] = list(of.network.namespaces) or ["*"]
@@ -117,13 +119,19 @@ class NetworkUsage(Struct, frozen=True, kw_only=True):
     total: Usage
     shares: tuple[Share, ...]
     holds: tuple[Hold, ...]
+    deleted: str = ""
 
 
 def pools_of(of: Described) -> NetworkUsage:
     """Return how full a network is."""
     pools = tuple(_pool(of, subnet, pool) for subnet in of.network.subnets for pool in subnet.pools)
     return NetworkUsage(
-        network=of.network.name, pools=pools, total=usage_of(of), shares=of.shares, holds=of.holds
+        network=of.network.name,
+        pools=pools,
+        total=usage_of(of),
+        shares=of.shares,
+        holds=of.holds,
+        deleted=of.deleted,
     )
 
 
@@ -131,6 +139,7 @@ def plain(found: NetworkUsage) -> dict[str, Value]:
     """Return the same for programs. `percent` is the share that can't be given away any more, rounded down."""
     return {
         "network": found.network,
+        "deleted": found.deleted or None,
         **_counts(found.total),
         "pools": [
             {

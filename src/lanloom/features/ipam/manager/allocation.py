@@ -65,11 +65,17 @@ class AllocationState:
     @property
     def problem(self) -> tuple[str, str] | None:
         """Why nothing can be given away at present, as reason and message."""
-        if self.network.metadata.is_deleting:
-            return NETWORK_MISSING, f"network {self.name} is being deleted"
-        if self._defect:
-            return NOT_READY, self._defect
-        return None
+        return (NETWORK_MISSING, self.closed) if self.closed else self.defect
+
+    @property
+    def closed(self) -> str:
+        """Why nothing more is given away; empty if it is."""
+        return f"network {self.name} is being deleted" if self.network.metadata.is_deleting else ""
+
+    @property
+    def defect(self) -> tuple[str, str] | None:
+        """Why nothing can be decided, as reason and message."""
+        return (NOT_READY, self._defect) if self._defect else None
 
     @property
     def size(self) -> int:

@@ -280,7 +280,7 @@ class NetworkAllocator:
         return writes
 
     def _decide_one(self, state: AllocationState, nic: Nic) -> Write | None:
-        decision = decide(state.ledger, nic, state.held(nic), state.problem)
+        decision = decide(state.ledger, nic, state.held(nic), state.defect, state.closed)
         key, now = str(nic.metadata.key), self._now()
         status = status_after(
             decision,

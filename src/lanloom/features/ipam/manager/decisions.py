@@ -48,11 +48,14 @@ class Decision(Struct, frozen=True, kw_only=True):
     operation: Operation | None = None
 
 
-def decide(ledger: Ledger, nic: Nic, held: tuple[Address, ...], problem: tuple[str, str] | None) -> Decision:
+def decide(
+    ledger: Ledger, nic: Nic, held: tuple[Address, ...], problem: tuple[str, str] | None, closed: str = ""
+) -> Decision:
     """Decide a NIC's addresses in the network of the ledger, where it has `held`.
 
-    `problem` is why the network gives nothing away at all, as reason and message. A NIC that no webhook would allow
-    gets nothing either, and gives nothing back unless it leaves the network for none.
+    `problem` is why nothing can be decided, as reason and message. `closed` is why the network gives nothing away, and
+    empty if it does: a NIC keeps what it has, or gives it back. A NIC that no webhook would allow gets nothing either,
+    and gives nothing back unless it leaves the network for none.
     """
     spec = nic.spec
     if not spec.network:
@@ -76,9 +79,14 @@ def decide(ledger: Ledger, nic: Nic, held: tuple[Address, ...], problem: tuple[s
         )
     except Refusal as error:
         operation.abort()
+        if closed:
+            return Decision(nic=nic, reason=NETWORK_MISSING, message=closed)
         several = isinstance(error, Exhausted) and len(spec.ips) > 1
         hint = f" (the NIC requests {len(spec.ips)}, and gets all of them or none)" if several else ""
         return Decision(nic=nic, reason=type(error).__name__, message=f"{error}{hint}")
+    if closed and not set(ips) <= set(held):
+        operation.abort()
+        return Decision(nic=nic, reason=NETWORK_MISSING, message=closed)
     return Decision(nic=nic, ips=ips, operation=operation)
 
 

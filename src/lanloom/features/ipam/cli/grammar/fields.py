@@ -111,7 +111,7 @@ INSTANCES = ("Instance", "VirtualMachine")
 class Described(Struct, frozen=True, kw_only=True):
     """A network with everything that its fields say: who owns what, the NICs on it, and when it changed.
 
-    Times are RFC 3339 text; `since` says of a NIC's key when it was made.
+    Times are RFC 3339 text; `since` says of a NIC's key when it was made, `deleted` since when the network is going.
     """
 
     network: Network
@@ -122,6 +122,7 @@ class Described(Struct, frozen=True, kw_only=True):
     mtime: str | None = None
     holds: tuple[Hold, ...] = ()
     since: Mapping[str, str] = {}
+    deleted: str = ""
 
     @property
     def shares(self) -> tuple[Share, ...]:
