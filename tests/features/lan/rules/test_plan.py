@@ -11,11 +11,13 @@ from msgspec.structs import replace
 
 from lanloom.features.lan.rules.addressing import PodRoute
 from lanloom.features.lan.rules.desired import DesiredLan, DesiredPort
-from lanloom.features.lan.rules.observed import SeenLan, Underlay
+from lanloom.features.lan.rules.hostbridge import PORT, DesiredHostBridge, JoinHostBridge, far_mac
+from lanloom.features.lan.rules.linksteps import FORWARD_ALL, alias_of
+from lanloom.features.lan.rules.observed import FarPort, SeenHost, SeenLan, Underlay
 from lanloom.features.lan.rules.options import UNFLAGGED, PacketFilter, PortFilter, PortFlags, StormFilter
 from lanloom.features.lan.rules.plan import plan, wanted_static_entries
 from lanloom.features.lan.rules.portsteps import MakeVeth, RepairPod
-from lanloom.node.links import Vtep
+from lanloom.node.links import KernelLink, Vtep
 from tests.fakes.lankernel import FakeLanKernel
 from tests.fakes.lanworld import LanWorld, remove
 from tests.harness.examples import examples
@@ -300,3 +302,31 @@ def test_unfinished_interface(addresses: tuple[str, ...], unfinished: bool) -> N
         assert (found.up, found.addresses) == (unfinished, frozenset(addresses if unfinished else ()))
 
     asyncio.run(main())
+
+
+@pytest.mark.parametrize(
+    ("vlan", "accepts", "joins"), [(0, True, True), (0, False, False), (7, True, False), (7, False, False)]
+)
+def test_routers_on_a_bridge_of_the_host(vlan: int, accepts: bool, joins: bool) -> None:
+    """A host that takes routes from an isolated bridge has it joined again; a bridge with an uplink stays as it is."""
+    wanted = DesiredLan(
+        uid="u-1",
+        ns="blue",
+        bridge="br0",
+        vxlan="vx0",
+        vtep=None,
+        mtu=1450,
+        ports=(),
+        host=DesiredHostBridge("h-br", "" if vlan else "lanloom-dummy u-2", vlan),
+    )
+    links = {
+        "br0": KernelLink(name="br0", index=2, kind="bridge", up=True, alias=alias_of("u-1")),
+        PORT: KernelLink(
+            name=PORT, index=3, kind="veth", up=True, mtu=1450, master=2, group_forwarding=FORWARD_ALL
+        ),
+    }
+    far = FarPort(5, 3, 9, 1450, far_mac("u-1"), True, vlan)
+    seen = SeenLan(
+        exists=True, bound=True, sealed=True, links=links, host=SeenHost(9, far, "", 1450, accepts)
+    )
+    assert [type(step) for step in plan(wanted, seen)] == [JoinHostBridge] * joins
