@@ -277,8 +277,10 @@ class HttpClient:
             options["preconditions"] = given
         if grace is not None:
             options["gracePeriodSeconds"] = grace
+        if self._write_query:
+            options["dryRun"] = ["All"]  # with a body, an API server does not look at the query
         about = _About("delete", resource.full_name)
-        await self._bytes(about, "DELETE", resource.path(namespace, name), options, query=self._write_query)
+        await self._bytes(about, "DELETE", resource.path(namespace, name), options)
 
     def _codec(self, resource: Resource[T]) -> Codec[T]:
         codec = self._codecs.get(resource)
