@@ -55,6 +55,10 @@ COMMANDS = (
 )
 
 
+CHANGES = ("add", "modify", "connect", "disconnect", "rename", "remove")
+"""Those that the server judges first, and stores nothing of."""
+
+
 @pytest.fixture
 def managed(tmp_path: Path) -> Iterator[Cluster]:
     """A server with its manager."""
@@ -93,6 +97,9 @@ def test_the_whole_command_surface_on_kubernetes(kubernetes: Cluster) -> None:
 def try_surface(cluster: Cluster) -> None:
     """Run all commands, and look at what came of them."""
     for words in COMMANDS:
+        if words.partition(" ")[0] in CHANGES:
+            foreseen = cluster.lanloom("network", *words.split(), "--dry-run")
+            assert foreseen.exit_code == 0, f"{words} --dry-run: {foreseen.output}"
         done = cluster.lanloom("network", *words.split())
         assert done.exit_code == 0, f"{words}: {done.output}"
     (found, other) = json.loads(

@@ -77,6 +77,7 @@ def test_subnets_keep_their_order_and_uuid() -> None:
         ("six:modify,gateway=fe80::1", "lies outside of 2001:db8::/64"),
         ("front:modify,gateway=2001:db8::5", "lies outside"),
         ("add:cidr=224.0.0.0/24", "has multicast addresses, which no NIC can have"),
+        ("add:cidr=::ffff:10.0.0.0/120", "has IPv4-mapped addresses, which no NIC can have"),
         ("add:cidr=ff05::/64", "has multicast addresses"),
         ("add:cidr=127.1.0.0/16", "has loopback addresses"),
         ("back:modify,cidr=127.0.0.0/8", "has loopback addresses"),

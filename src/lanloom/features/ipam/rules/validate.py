@@ -63,6 +63,7 @@ _HOSTLESS = tuple(
         ("127.0.0.0/8", "loopback"),
         ("224.0.0.0/4", "multicast"),
         ("::/127", "loopback"),
+        ("::ffff:0:0/96", "IPv4-mapped"),
         ("ff00::/8", "multicast"),
     )
 )
