@@ -175,13 +175,14 @@ def _lack(record: LanRecord) -> str:
     With IPv6, it has a link-local address as soon as it is up.
     """
     remedy = "set it up with IPv6 enabled, which gives it a link-local one"
+    other = "if it became a port of a bond or bridge, name that one as the underlay"
     match _asked_family(record):
         case 0:
-            return f"has no IP address, not even a link-local one; give it one, or {remedy}"
+            return f"has no IP address, not even a link-local one; give it one, or {remedy}; {other}"
         case 6:
-            return f"has no IPv6 address; give it one, or {remedy}"
+            return f"has no IPv6 address; give it one, or {remedy}; {other}"
         case _:
-            return "has no IPv4 address; give it one"
+            return f"has no IPv4 address; give it one; {other}"
 
 
 def _not_shared(record: LanRecord, sharing: Sequence[HostVxlan]) -> str:
