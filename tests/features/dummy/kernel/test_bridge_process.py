@@ -128,6 +128,9 @@ def test_deleted_under_a_port(daemons: Daemons) -> None:
     daemons.start()
     until(daemons.ready().exists)
     ip("link add veth1 up type veth peer name cable")
+    # As CNI's plugin before a pod joins; without that the bridge is not ready.
+    setting = "net.ipv6.conf.dummy-br.accept_ra=0"
+    subprocess.run(["ip", "netns", "exec", "host", "sysctl", "-q", "-w", setting], check=True)
     ip("link set veth1 master dummy-br")
     for _ in range(2):
         # The port is known by what was seen of it, as it is now when this is healed.
