@@ -44,28 +44,28 @@ _OPTIONS = {"POST": "CreateOptions", "PUT": "UpdateOptions", "PATCH": "PatchOpti
 
 
 async def delete_options(exchange: Exchange, user: UserInfo) -> tuple[Call, DeleteOptions]:
-    """Read the preconditions and options of a deletion. Raises BadRequest, Invalid."""
+    """Read the preconditions and options of a deletion. Raises BadRequest, Invalid.
+
+    With a body, those in the query count for nothing, as at a kube-apiserver.
+    """
     body = await bodies.read(exchange.receive, exchange.share)
-    content_type = exchange.header(b"content-type")
-    given = (
-        await bodies.object_in(body, exchange.share, content_type, "DeleteOptions") if body.strip() else {}
-    )
-    call = call_of(exchange, user)
-    wanted = _read(given)
-    call.dry_run = call.dry_run or _dry_run("DeleteOptions", wanted.dryRun or ())
-    return call, _options(wanted, exchange.query)
+    if not body.strip():
+        return call_of(exchange, user), _options(_Given(), exchange.query)
+    wanted = _read(await bodies.object_in(body, exchange.share, exchange.header(b"content-type"), _KIND))
+    return call_of(exchange, user, wanted.dryRun or ()), _options(wanted, {})
 
 
-def call_of(exchange: Exchange, user: UserInfo) -> Call:
-    """Read the options of a writing request. Raises Invalid."""
+def call_of(exchange: Exchange, user: UserInfo, dry_run: Sequence[str] | None = None) -> Call:
+    """Read the options of a writing request; `dry_run` is that of its body, if it has one. Raises Invalid."""
     options = _OPTIONS.get(exchange.method, "DeleteOptions")
     validation = exchange.query.get("fieldValidation", "") or "Warn"
     if validation not in _FIELD_VALIDATIONS:
         raise _bad_option(options, fields.not_supported("fieldValidation", validation, _FIELD_VALIDATIONS))
-    dry_run = _dry_run(options, [exchange.query["dryRun"]] if exchange.query.get("dryRun") else ())
+    if dry_run is None:
+        dry_run = [exchange.query["dryRun"]] if exchange.query.get("dryRun") else ()
     return Call(
         user,
-        dry_run,
+        _dry_run(options, dry_run),
         cast(FieldValidation, validation),
         exchange.warnings,
         manager=_manager(exchange),

@@ -109,6 +109,7 @@ PARAMETERS = {
     "background": "propagationPolicy=Background",
     "grace": "gracePeriodSeconds=0",
     "bad-grace": "gracePeriodSeconds=x",
+    "dry-run": "dryRun=All",
     "bad-dry-run": "dryRun=Some",
 }
 
@@ -120,6 +121,16 @@ def with_parameters(api: Api, parameter: str) -> None:
     for plural, make in BUILDERS.items():
         api.post(plural, make("a"))
         api.delete(f"{plural}/a", query={name: value}, expect=-1)
+        api.get(f"{plural}/a", expect=-1)
+
+
+@case.each(PARAMETERS)
+def with_parameters_and_a_body(api: Api, parameter: str) -> None:
+    """The options of a query count for nothing where there is a body."""
+    name, _, value = parameter.partition("=")
+    for plural, make in BUILDERS.items():
+        api.post(plural, make("a"))
+        api.delete(f"{plural}/a", options(), query={name: value}, expect=-1)
         api.get(f"{plural}/a", expect=-1)
 
 
