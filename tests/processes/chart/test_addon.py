@@ -63,4 +63,4 @@ def test_it_installs_the_chart_of_this_version() -> None:
     chart = yaml.safe_load((source.directory() / "Chart.yaml").read_text())
     assert (spec["chart"], spec["version"]) == (chart["name"], chart["version"]) == ("lanloom", __version__)
     values = merged(source.distribution("rke2"), yaml.safe_load(spec["valuesContent"]))
-    assert f"image: registry.example.com/lanloom:{__version__}" in source.rendered(values)["manager"]
+    assert f'image: "registry.example.com/lanloom:{__version__}"' in source.rendered(values)["manager"]

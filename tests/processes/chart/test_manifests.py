@@ -12,6 +12,7 @@ from typing import Any
 import pytest
 from click.testing import CliRunner
 
+from lanloom import __version__
 from lanloom.__main__ import cli
 from lanloom.processes.chart import source
 from lanloom.processes.chart.values import merged, validated
@@ -63,7 +64,20 @@ def test_golden(name: str) -> None:
         ({"mgmtVlan": 4095}, r"\$\.mgmtVlan"),
         ({"agent": {"features": ["lan"]}}, r"\$\.agent\.features"),
         ({"paths": {"cniBin": "opt"}}, r"\$\.paths\.cniBin"),
-        ({"image": {"repository": "a: b"}}, r"\$\.image\.repository"),
+        *(
+            ({"image": {"repository": name}}, r"\$\.image\.repository")
+            for name in (
+                "a: b",
+                "lanloom:0.2.0",
+                "registry.example/lanloom:0.2.0",
+                "https://registry.example/lanloom",
+                "registry.example/lanloom/",
+                "registry.example/Lanloom",
+                "2001:db8::1/lanloom",
+                "[2001:db8::1]:5000",
+                "lanloom@sha256",
+            )
+        ),
         ({"console": {"hostNames": ["a\nb"]}}, r"\$\.console\.hostNames"),
         ({"console": {"hostNames": ["fd00::"]}}, r"\$\.console\.hostNames"),
         ({"console": {"hostNames": ["[fd00::1]"]}}, r"\$\.console\.hostNames"),
@@ -87,6 +101,36 @@ def test_a_name_stays_text(name: str) -> None:
         if (item["kind"], item["metadata"]["name"]) == ("Deployment", "lanloom-console")
     ]
     assert deployment["spec"]["template"]["spec"]["volumes"][0]["secret"]["secretName"] == name
+
+
+@pytest.mark.parametrize("tag", ["", "0.2.0", "1e3"])
+@pytest.mark.parametrize(
+    "repository",
+    [
+        "lanloom",
+        "registry:5000/a/b_c",
+        "Registry.example/lanloom",
+        "[2001:db8::1]:5000/lanloom",
+        "192.0.2.1/x",
+    ],
+)
+def test_an_image_is_named_as_it_is(repository: str, tag: str) -> None:
+    """All containers have the image of the values, by a registry with a name or an address, and are text."""
+    given = {"image": {"repository": repository, "tag": tag}, "console": {"enabled": True}}
+    values = validated(merged(source.defaults(), given | {"hostUnit": {"enabled": True}}))
+    templates = [item["spec"]["template"]["spec"] for item in _workloads(values)]
+    images = [
+        container["image"]
+        for spec in templates
+        for container in (*spec["containers"], *spec.get("initContainers", ()))
+    ]
+    assert len(images) == 7
+    assert set(images) == {f"{repository}:{tag or __version__}"}
+
+
+def _workloads(values: dict[str, Any]) -> list[Any]:
+    found = documents(source.manifests(values))
+    return [item for item in found if item["kind"] in ("Deployment", "DaemonSet")]
 
 
 @pytest.mark.parametrize("name", ["console.example.com", "192.0.2.1", "2001:db8::1", "::1"])

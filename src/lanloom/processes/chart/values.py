@@ -11,6 +11,11 @@ Name = Annotated[str, Meta(pattern="^[a-z0-9]([a-z0-9.-]*[a-z0-9])?$")]
 Host = Annotated[str, Meta(pattern="^([a-z0-9]([a-z0-9.-]*[a-z0-9])?|[0-9a-f:]*:[0-9a-f]+)$")]
 """A DNS name, or an address of IPv4 or IPv6 as browsers write it, without brackets."""
 
+_LABEL, _PART = "[A-Za-z0-9]([A-Za-z0-9-]*[A-Za-z0-9])?", "[a-z0-9]+((\\.|_|__|-+)[a-z0-9]+)*"
+_REGISTRY = rf"({_LABEL}(\.{_LABEL})*|\[[0-9A-Fa-f:]+\])(:[0-9]+)?"
+Repository = Annotated[str, Meta(pattern=f"^({_REGISTRY}/)?{_PART}(/{_PART})*$")]
+"""The name of an image as container runtimes read it: the registry, if any, and the path, without scheme and tag."""
+
 
 class _Section(Struct, frozen=True, forbid_unknown_fields=True, rename="camel"):
     """A section of the values."""
@@ -19,7 +24,7 @@ class _Section(Struct, frozen=True, forbid_unknown_fields=True, rename="camel"):
 class Image(_Section, frozen=True):
     """The image of all containers: by its digest if one is given, else by its tag, else by the chart's version."""
 
-    repository: Annotated[str, Meta(pattern="^[a-z0-9][a-z0-9._:/-]*$")]
+    repository: Repository
     tag: Annotated[str, Meta(pattern="^([A-Za-z0-9_][A-Za-z0-9._-]*)?$")]
     digest: Annotated[str, Meta(pattern="^(sha256:[0-9a-f]{64})?$")]
     pull_policy: Literal["Always", "IfNotPresent", "Never"]
