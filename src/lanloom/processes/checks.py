@@ -4,21 +4,26 @@ import asyncio
 import json
 import os
 import stat
-from collections.abc import Iterable, Sequence
+from collections.abc import Collection, Iterable, Sequence
 from contextlib import suppress
 from pathlib import Path
+from typing import Any
 
+from lanloom.api.resource import Resource
 from lanloom.features import FEATURES
-from lanloom.kube.errors import KubeError, NotFound
+from lanloom.kube.errors import Forbidden, KubeError, NotFound, UnreadableObjects
 from lanloom.kube.ports import Client
 from lanloom.node.errors import LinkError, NetworkManagerError
 from lanloom.node.ports import Links, NetworkManager
-from lanloom.processes.definitions import resources
+from lanloom.processes.definitions import install, resources
 from lanloom.runtime.certificates import DAY, RENEWAL_DAYS, authority_ends
 from lanloom.runtime.cni.programs import NoShim, foreign_remedy, is_foreign, program, socket_in
 from lanloom.runtime.feature import Check, Feature, checks_of, cni_socket
 from lanloom.runtime.probes import parse_address
 from lanloom.text import authority
+
+API_SERVER = "API server"
+"""The name of the check that ends all others of a cluster."""
 
 CAP_NET_ADMIN = 12
 _ROOT = 0
@@ -158,21 +163,46 @@ def check_authority(certificates: bytes, now: float) -> Check:
 async def check_cluster(client: Client, features: Sequence[Feature] = FEATURES) -> tuple[Check, ...]:
     """Check that the API server responds, that it serves the kinds of the features, and what these check themselves."""
     checks: list[Check] = []
+    older = await _differing(client, features)
     for resource in resources(features):
         try:
-            listing = await client.list(resource)
-            checks.append(Check(name=resource.full_name, result="ok", found=f"{len(listing.items)} objects"))
-        except NotFound:
-            remedy = "Install the CRDs: lanloom crds --apply."
-            checks.append(
-                Check(name=resource.full_name, result="failed", found="unknown to the server", remedy=remedy)
-            )
+            checks.append(await _check_kind(client, resource, older))
         except KubeError as error:
             remedy = "Check that the server runs and that KUBECONFIG names it."
-            return (*checks, Check(name="API server", result="failed", found=str(error), remedy=remedy))
+            return (*checks, Check(name=API_SERVER, result="failed", found=str(error), remedy=remedy))
     for check in checks_of(features):
         checks += await check(client)
     return tuple(checks)
+
+
+async def _check_kind(client: Client, resource: Resource[Any], differing: Collection[str]) -> Check:
+    """Check that a kind is served, as this version defines it. Raises KubeError."""
+    name = resource.full_name
+    try:
+        listing = await client.list(resource)
+        found = f"{len(listing.items)} objects"
+    except NotFound:
+        remedy = "Install the CRDs: lanloom crds --apply."
+        return Check(name=name, result="failed", found="unknown to the server", remedy=remedy)
+    except UnreadableObjects as error:
+        return Check(name=name, result="failed", found=str(error), remedy="Correct or delete these objects.")
+    except Forbidden as error:
+        remedy = f"Use a kubeconfig that may list {resource.plural}."
+        return Check(name=name, result="unknown", found=str(error), remedy=remedy)
+    if name in differing:
+        found += "; the definition is not that of this version, so the server may drop fields"
+        remedy = "Install the CRDs of this version: lanloom crds --apply."
+        return Check(name=name, result="warning", found=found, remedy=remedy)
+    return Check(name=name, result="ok", found=found)
+
+
+async def _differing(client: Client, features: Sequence[Feature]) -> frozenset[str]:
+    """Return the kinds whose definition an installation of this version would update; none if it can't be read."""
+    try:
+        plan = await install(client, dry_run=True, features=tuple(features))
+    except KubeError:
+        return frozenset()
+    return frozenset(item.name for item in plan if item.outcome == "updated")
 
 
 async def check_mtus(kernel: Links) -> Check:

@@ -85,14 +85,22 @@ class _Places(NamedTuple):
     metavar="DIRECTORY",
     help="Root directory of the node, as this process sees it: /host in a pod of `kubectl debug node/NAME`.",
 )
+@click.option(
+    "--cluster-only",
+    is_flag=True,
+    help="Check the cluster and not this machine, as from a workstation.",
+)
 @cluster_options
 @click.pass_context
-def command(ctx: click.Context, /, output: str, cluster: ClusterOptions, **options: Any) -> None:
+def command(
+    ctx: click.Context, /, output: str, cluster_only: bool, cluster: ClusterOptions, **options: Any
+) -> None:
     """Check whether an agent can run on this machine, and the state of a running one.
 
     Checks the kernel, privileges, directories, NetworkManager, the MTUs of VLAN links, packet filters, the agent's
     readiness, the CNI plugins. An option that names a cluster, such as --kubeconfig or --context, adds checks of that
-    cluster: its kinds, and whether the manager isolates namespaces as Multus does.
+    cluster: its kinds, whether webhooks validate writes, managers and agents, and whether the manager isolates
+    namespaces as Multus does. With --cluster-only, only the cluster is checked.
 
     Changes nothing: kernel features are tried in a temporary namespace. A machine that only runs the lab does not need
     these features: `lanloom lab up` provides what is missing, and reports it.
@@ -101,31 +109,37 @@ def command(ctx: click.Context, /, output: str, cluster: ClusterOptions, **optio
     and no failure.
 
     \b
-    Exit code: 0 if an agent can run here, 1 if something must be fixed.
+    Exit code: 0 if nothing failed, 1 if something must be fixed.
 
     \b
     Examples:
       lanloom doctor
+      lanloom doctor --cluster-only
       lanloom doctor --kubeconfig ~/.kube/config
       kubectl -n lanloom-system exec ds/lanloom-agent -- lanloom doctor
       kubectl debug node/node1 -it --profile=sysadmin --image=lanloom:0.2.0 -- lanloom doctor --root /host
       lanloom lab exec node1 -- lanloom doctor
     """
-    from lanloom.processes.checks import check_rights, failed
+    from lanloom.processes.checks import failed
 
-    places = _places(ctx, options)
-    here = (*_kernel_checks(), check_rights(Path("/proc/self/status").read_text()))
-    try:
-        checks = (*here, *asyncio.run(_checks(places)))
-        if cluster != ClusterOptions():
-            checks += asyncio.run(_cluster_checks(cluster, features_of(ctx)))
-    except ValueError as error:
-        raise click.BadParameter(str(error), param_hint="--agent-address") from None
+    checks = () if cluster_only else _machine_checks(_places(ctx, options))
+    if cluster_only or cluster != ClusterOptions():
+        checks += asyncio.run(_cluster_checks(cluster, features_of(ctx)))
     if output != "table":
         print_data(checks, output)
     else:
-        _show(checks)
+        _show(checks, "" if cluster_only else "An agent can run on this machine.")
     sys.exit(1 if failed(checks) else 0)
+
+
+def _machine_checks(places: _Places) -> tuple[Check, ...]:
+    from lanloom.processes.checks import check_rights
+
+    here = (*_kernel_checks(), check_rights(Path("/proc/self/status").read_text()))
+    try:
+        return (*here, *asyncio.run(_checks(places)))
+    except ValueError as error:
+        raise click.BadParameter(str(error), param_hint="--agent-address") from None
 
 
 def _places(ctx: click.Context, options: dict[str, Any]) -> _Places:
@@ -195,14 +209,17 @@ async def _cluster_checks(cluster: ClusterOptions, features: "Sequence[Feature]"
 
     from lanloom.kube.errors import KubeError
     from lanloom.kube.http import HttpClient
-    from lanloom.processes.checks import check_authority, check_cluster
+    from lanloom.processes.checks import API_SERVER, check_authority, check_cluster
+    from lanloom.processes.installation import check_installation
 
     found: tuple[Check, ...] = ()
     try:
         if authority := cluster.config.ca:
             found = (check_authority(authority, time.time()),)
         async with HttpClient(cluster.config) as client:
-            return (*found, *await check_cluster(client, features))
+            found = (*found, *await check_cluster(client, features))
+            away = any(check.name == API_SERVER for check in found)
+            return found if away else (*found, *await check_installation(client))
     except KubeError as error:
         return (*found, Check(name="cluster", result="failed", found=str(error), remedy="Correct the file."))
 
@@ -245,7 +262,7 @@ def _fields() -> "Query[Check]":
     )
 
 
-def _show(checks: tuple[Check, ...]) -> None:
+def _show(checks: tuple[Check, ...], success: str) -> None:
     from lanloom.cli.console import console as make_console
     from lanloom.cli.console import print_remedies
 
@@ -253,13 +270,9 @@ def _show(checks: tuple[Check, ...]) -> None:
     print_rows(console, _fields(), checks)
     print_remedies(console, ((check.name, check.remedy) for check in checks))
     results = {check.result for check in checks}
-    if "failed" not in results:
+    if success and "failed" not in results:
         known = "unknown" not in results
-        console.print(
-            "An agent can run on this machine."
-            if known
-            else "Nothing that could be checked prevents an agent."
-        )
+        console.print(success if known else "Nothing that could be checked prevents an agent.")
 
 
 def agent_options(cmdline: bytes) -> Mapping[str, Any]:

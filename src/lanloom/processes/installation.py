@@ -1,0 +1,184 @@
+"""What `lanloom doctor` checks of an installation in a cluster: that its webhooks judge writes, and that its pods run.
+
+The webhooks are asked as every user asks them, through the API server: a dry run of an object that they must refuse.
+That shows all that can be wrong between the two (no registration, no replica, a firewall, a certificate, a clock), and
+an object that is accepted shows that writes are not validated.
+"""
+
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any
+
+from lanloom.api.core import NODES, PODS, Node, Pod
+from lanloom.api.ipam import NETWORKS
+from lanloom.api.names import LANLOOM_NAMESPACE
+from lanloom.api.workloads import DAEMON_SETS, DaemonSet
+from lanloom.kube.conditions import READY, find, is_true
+from lanloom.kube.errors import ApiError, Forbidden, KubeError, NotFound
+from lanloom.kube.http import HttpClient
+from lanloom.runtime.feature import Check
+from lanloom.text import listed
+
+WEBHOOKS, MANAGER, AGENTS = "webhooks", "manager", ("lanloom-agent", "lanloom-lan")
+
+_NAME_LABEL = "app.kubernetes.io/name"
+_MANAGER = "lanloom-manager"
+_REFUSED: Mapping[str, Any] = {
+    "apiVersion": NETWORKS.api_version,
+    "kind": NETWORKS.kind,
+    "metadata": {"name": "lanloom-doctor"},
+    "spec": {"subnets": [{"cidr": "192.0.2.0/24", "gateway": "198.51.100.1"}]},
+}
+"""A Network that its CustomResourceDefinition allows and the webhooks refuse: the gateway is not in the subnet."""
+
+_CALLED = "failed calling webhook"
+_REMEDIES = (
+    (
+        ("no endpoints", "connection refused", "not found", "503", "has not read the cluster"),
+        f"No manager is ready: see `kubectl -n {LANLOOM_NAMESPACE} get pods`, and the log of the manager.",
+    ),
+    (
+        ("x509", "tls:", "certificate"),
+        "Correct the clocks of the nodes. The leading manager repairs a certificate or CA that was replaced within a "
+        f"minute; if it does not, run `kubectl -n {LANLOOM_NAMESPACE} delete secret lanloom-webhook`.",
+    ),
+    (
+        ("timeout", "deadline", "no route", "unreachable"),
+        "Let the API server reach port 9443 of the manager's pods: see network policies, and firewalls between the "
+        "nodes.",
+    ),
+)
+"""What the API server says of a webhook that did not answer, and what to do."""
+
+
+async def check_installation(client: HttpClient) -> tuple[Check, ...]:
+    """Check the webhooks, and the pods of managers and agents."""
+    webhooks = webhooks_check(await _refusal(client))
+    try:
+        pods = (await client.list(PODS, LANLOOM_NAMESPACE)).items
+        sets = (await client.list(DAEMON_SETS, LANLOOM_NAMESPACE)).items
+        nodes = (await client.list(NODES)).items
+    except KubeError as error:
+        remedy = f"Use a kubeconfig that may read Nodes, and pods and DaemonSets in {LANLOOM_NAMESPACE}."
+        return (webhooks, Check(name=MANAGER, result="unknown", found=str(error), remedy=remedy))
+    return (webhooks, *pods_checks(pods, sets, nodes))
+
+
+async def _refusal(client: HttpClient) -> KubeError | None:
+    try:
+        await client.request("POST", NETWORKS.path(""), _REFUSED, query={"dryRun": "All"})
+    except KubeError as error:
+        return error
+    return None
+
+
+def webhooks_check(refusal: KubeError | None) -> Check:
+    """Return the finding of how an object that the webhooks must refuse was refused; None: it was accepted."""
+    if refusal is None:
+        found = "not registered: the API server accepts a Network that they refuse"
+        remedy = (
+            "Wait until a manager is ready, which registers them. If its log has webhooks-not-registered, install "
+            "their configurations: helm upgrade, or kubectl apply -f deploy/webhooks.yaml."
+        )
+        return Check(name=WEBHOOKS, result="failed", found=found, remedy=remedy)
+    text = str(refusal)
+    if isinstance(refusal, ApiError) and _CALLED in text:
+        return Check(name=WEBHOOKS, result="failed", found=text, remedy=_remedy(text))
+    if isinstance(refusal, ApiError) and 'lanloom.io" denied the request' in text:
+        return Check(name=WEBHOOKS, result="ok", found="they validate writes")
+    if isinstance(refusal, NotFound):
+        remedy = "Install the CRDs: lanloom crds --apply."
+    elif isinstance(refusal, Forbidden):
+        remedy = (
+            "Use a kubeconfig that may create Networks and that no other policy refuses; nothing is created."
+        )
+    else:
+        remedy = "Check that the server runs and that KUBECONFIG names it."
+    return Check(name=WEBHOOKS, result="unknown", found=f"can't be tried: {text}", remedy=remedy)
+
+
+def _remedy(text: str) -> str:
+    """Return what to do about a webhook that did not answer, by what the API server says of it."""
+    if '.lanloom.io"' not in text.partition(_CALLED)[2].partition(":")[0]:
+        return "Repair the program that serves this webhook, or delete its configuration."
+    # The URL of a webhook has a time-out in its query.
+    said = text.rpartition('": ')[2]
+    found = (remedy for marks, remedy in _REMEDIES if any(mark in said for mark in marks))
+    return next(found, "Read the log of the manager.")
+
+
+def pods_checks(pods: Sequence[Pod], sets: Sequence[DaemonSet], nodes: Sequence[Node]) -> tuple[Check, ...]:
+    """Return the findings of the manager, and of each DaemonSet of agents."""
+    away = {node.metadata.name for node in nodes if not is_true(node.status.conditions, READY)}
+    managers = _of(pods, _MANAGER)
+    agents = tuple(_agents(item, _of(pods, item.metadata.name), away) for item in sets if _is_agent(item))
+    if not (managers or agents):
+        found = (
+            f"none in namespace {LANLOOM_NAMESPACE}: it runs elsewhere, as in lanloom serve, or not at all"
+        )
+        return (Check(name=MANAGER, result="ok", found=found),)
+    return (_manager(managers, away), *agents)
+
+
+def _is_agent(item: DaemonSet) -> bool:
+    return item.metadata.name in AGENTS
+
+
+def _of(pods: Sequence[Pod], name: str) -> list[Pod]:
+    """Return the pods of one controller, without those that end."""
+    return [
+        pod
+        for pod in pods
+        if pod.metadata.labels.get(_NAME_LABEL) == name and not (pod.has_ended or pod.metadata.is_deleting)
+    ]
+
+
+def _manager(pods: Sequence[Pod], away: set[str]) -> Check:
+    ready = [pod for pod in pods if is_true(pod.status.conditions, READY)]
+    waiting = tuple(_unready(pods, away))
+    remedy = _advice("deployment", _MANAGER)
+    if not ready:
+        found = f"none is ready, so networks can't be written: {listed(waiting) or 'there is no pod'}"
+        return Check(name=MANAGER, result="failed", found=found, remedy=remedy)
+    if waiting:
+        found = f"{len(ready)} of {len(pods)} ready: {listed(waiting)}"
+        return Check(name=MANAGER, result="warning", found=found, remedy=remedy)
+    return Check(name=MANAGER, result="ok", found=f"{len(ready)} ready")
+
+
+def _agents(item: DaemonSet, pods: Sequence[Pod], away: set[str]) -> Check:
+    """Return the finding of agents: a node without one keeps its networks, and gets no changes."""
+    name, wanted = item.metadata.name, item.status.desired_number_scheduled
+    waiting = tuple(_unready(pods, away))
+    ready = sum(is_true(pod.status.conditions, READY) for pod in pods)
+    if lacking := max(0, wanted - ready - len(waiting)):
+        waiting = (*waiting, f"{lacking} without a pod")
+    if waiting:
+        found = f"not ready on {wanted - ready} of {wanted} nodes: {listed(waiting)}"
+        return Check(name=name, result="failed", found=found, remedy=_advice("daemonset", name))
+    return Check(name=name, result="ok", found=f"ready on {ready} nodes")
+
+
+def _advice(kind: str, name: str) -> str:
+    return (
+        "If it was just started, wait. Otherwise correct what is named; for more, run "
+        f"`kubectl -n {LANLOOM_NAMESPACE} describe {kind} {name}` and `kubectl -n {LANLOOM_NAMESPACE} logs POD`."
+    )
+
+
+def _unready(pods: Sequence[Pod], away: set[str]) -> Iterator[str]:
+    """Yield where a pod is not ready, and why."""
+    for pod in pods:
+        if not is_true(pod.status.conditions, READY):
+            yield f"{pod.spec.node_name or pod.metadata.name} ({_reason(pod, away)})"
+
+
+def _reason(pod: Pod, away: set[str]) -> str:
+    if pod.spec.node_name in away:
+        return "the node is not ready"
+    placed = find(pod.status.conditions, "PodScheduled")
+    if placed is not None and placed.status == "False":
+        return f"not scheduled: {placed.message}"
+    for status in pod.status.container_statuses:
+        if status.state.waiting is not None:
+            return f"{status.state.waiting.reason} {status.state.waiting.message}".strip()
+    return f"pod {pod.metadata.name} is not ready"

@@ -1,0 +1,231 @@
+"""What `lanloom doctor` finds of an installation in a cluster: its webhooks, its managers, its agents."""
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from lanloom.api.core import (
+    CRDS,
+    ContainerState,
+    ContainerStatus,
+    Node,
+    NodeStatus,
+    Pod,
+    PodSpec,
+    PodStatus,
+    Waiting,
+)
+from lanloom.api.crds import manifest
+from lanloom.api.ipam import NETWORKS
+from lanloom.api.meta import Condition, Key, ObjectMeta
+from lanloom.api.reading import Unreadable
+from lanloom.api.resource import Resource
+from lanloom.api.workloads import DaemonSet, DaemonSetStatus
+from lanloom.kube.errors import Forbidden, KubeError, NotFound, ServerError, Unreachable, UnreadableObjects
+from lanloom.kube.ports import Listing
+from lanloom.processes.checks import check_cluster
+from lanloom.processes.installation import pods_checks, webhooks_check
+from lanloom_embedded.engine.engine import Engine
+from lanloom_embedded.local import LocalClient
+from tests.cli.cluster import served
+from tests.processes.test_manager import server
+
+_URL = "https://lanloom-webhook.lanloom-system.svc:443/f1f7/validate?timeout=10s"
+
+
+def unanswered(why: str, webhook: str = "validate.lanloom.io") -> KubeError:
+    """What an API server says of a webhook that did not answer."""
+    text = f'Internal error occurred: failed calling webhook "{webhook}": Post "{_URL}": {why}'
+    return ServerError(500, "InternalError", text)
+
+
+@pytest.mark.parametrize(
+    ("refusal", "result", "remedy"),
+    [
+        (None, "failed", "deploy/webhooks.yaml"),
+        (unanswered('no endpoints available for service "lanloom-webhook"'), "failed", "get pods"),
+        (unanswered('service "lanloom-webhook" not found'), "failed", "get pods"),
+        (unanswered("dial tcp 10.0.0.9:443: connect: connection refused"), "failed", "get pods"),
+        (unanswered("x509: certificate signed by unknown authority"), "failed", "secret lanloom-webhook"),
+        (unanswered("x509: certificate has expired or is not yet valid"), "failed", "clocks"),
+        (unanswered("context deadline exceeded"), "failed", "port 9443"),
+        (unanswered("dial tcp 10.0.0.9:443: i/o timeout"), "failed", "port 9443"),
+        (unanswered("EOF"), "failed", "log of the manager"),
+        (unanswered("EOF", "gate.example.com"), "failed", "the program that serves this webhook"),
+        (
+            Forbidden(
+                403, "Forbidden", 'admission webhook "validate.lanloom.io" denied the request: Network x: …'
+            ),
+            "ok",
+            "",
+        ),
+        (
+            Forbidden(403, "Forbidden", 'networks is forbidden: User "jane" cannot create'),
+            "unknown",
+            "create Networks",
+        ),
+        (
+            Forbidden(403, "Forbidden", 'admission webhook "gate.example.com" denied the request: no'),
+            "unknown",
+            "",
+        ),
+        (
+            NotFound(404, "NotFound", "the server could not find the requested resource"),
+            "unknown",
+            "crds --apply",
+        ),
+        (Unreachable("cannot connect to 192.0.2.1"), "unknown", "KUBECONFIG"),
+    ],
+)
+def test_how_webhooks_refuse_tells_what_is_wrong(refusal: KubeError | None, result: str, remedy: str) -> None:
+    """Only webhooks that refuse what they must are fine; else the finding has the server's words and the remedy."""
+    check = webhooks_check(refusal)
+    assert check.result == result
+    assert remedy in check.remedy
+    assert result == "ok" or check.remedy
+    assert refusal is None or result == "ok" or str(refusal) in check.found
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("manager", [False, True])
+def test_the_command_asks_the_webhooks(manager: bool, tmp_path: Path) -> None:
+    """`--cluster-only` leaves the machine out; it fails if writes are not validated, and creates nothing."""
+    with served(tmp_path, manager=manager) as cluster:
+        done = cluster.lanloom("doctor", "--cluster-only", "-o", "json")
+        assert json.loads(cluster.lanloom("network", "list", "-o", "json").output) == []
+    checks = {check["name"]: check for check in json.loads(done.output)}
+    assert checks["webhooks"]["result"] == ("ok" if manager else "failed")
+    assert done.exit_code == int(not manager)
+    assert not checks.keys() & {"rights", "NetworkManager", "kernel: bridge"}
+
+
+def pod(name: str, node: str, *, ready: bool = False, waiting: str = "", unplaced: str = "") -> Pod:
+    """A pod of a controller, with the reason for which it waits."""
+    conditions = [Condition(type="Ready", status="True" if ready else "False")]
+    if unplaced:
+        conditions.append(Condition(type="PodScheduled", status="False", message=unplaced))
+    state = ContainerState(waiting=Waiting(reason=waiting) if waiting else None)
+    status = PodStatus(
+        phase="Running",
+        conditions=tuple(conditions),
+        container_statuses=(ContainerStatus(name="agent", state=state),),
+    )
+    metadata = ObjectMeta(name=f"{name}-{node}", labels={"app.kubernetes.io/name": name})
+    return Pod(metadata=metadata, spec=PodSpec(node_name=node), status=status)
+
+
+def agents(wanted: int) -> DaemonSet:
+    """The DaemonSet of the agents for so many nodes."""
+    return DaemonSet(
+        metadata=ObjectMeta(name="lanloom-agent"), status=DaemonSetStatus(desired_number_scheduled=wanted)
+    )
+
+
+def node(name: str, status: str = "True") -> Node:
+    """A node that is ready or not."""
+    return Node(
+        metadata=ObjectMeta(name=name),
+        status=NodeStatus(conditions=(Condition(type="Ready", status=status),)),
+    )
+
+
+@pytest.mark.parametrize(
+    ("pods", "manager", "agent", "words"),
+    [
+        (
+            [pod("lanloom-agent", "node1", ready=True), pod("lanloom-agent", "node2", ready=True)],
+            "failed",
+            "ok",
+            (),
+        ),
+        ([pod("lanloom-manager", "node1", ready=True)], "ok", "failed", ("2 without a pod",)),
+        (
+            [pod("lanloom-manager", "", unplaced="0/2 nodes are available")],
+            "failed",
+            "failed",
+            ("not scheduled: 0/2 nodes are available", "networks can't be written"),
+        ),
+        (
+            [
+                pod("lanloom-manager", "node1", ready=True),
+                pod("lanloom-manager", "node2", waiting="ImagePullBackOff"),
+                pod("lanloom-agent", "node1", ready=True),
+                pod("lanloom-agent", "node2", waiting="CrashLoopBackOff"),
+            ],
+            "warning",
+            "failed",
+            ("1 of 2 ready: node2 (ImagePullBackOff)", "1 of 2 nodes: node2 (CrashLoopBackOff)"),
+        ),
+        (
+            [pod("lanloom-manager", "node1", ready=True), pod("lanloom-agent", "node3")],
+            "ok",
+            "failed",
+            ("node3 (the node is not ready)", "1 without a pod"),
+        ),
+    ],
+)
+def test_pods_that_are_not_ready_are_named(
+    pods: list[Pod], manager: str, agent: str, words: tuple[str, ...]
+) -> None:
+    """Managers and agents are counted, and each that is not ready is named with its node and the reason."""
+    checks = {
+        check.name: check
+        for check in pods_checks(pods, (agents(2),), (node("node1"), node("node2"), node("node3", "Unknown")))
+    }
+    assert (checks["manager"].result, checks["lanloom-agent"].result) == (manager, agent)
+    text = " ".join(check.found for check in checks.values())
+    assert [word for word in words if word not in text] == []
+    assert all(bool(check.remedy) == (check.result != "ok") for check in checks.values())
+
+
+def test_a_cluster_without_pods_of_lanloom() -> None:
+    """Where neither a manager nor agents run in pods, as with `lanloom serve`, nothing has failed."""
+    (check,) = pods_checks((), (), (node("node1"),))
+    assert (check.name, check.result) == ("manager", "ok")
+
+
+class Failing(LocalClient):
+    """A client for which the list of Networks fails."""
+
+    def __init__(self, engine: Engine, error: KubeError) -> None:
+        super().__init__(engine)
+        self._error = error
+
+    async def list(self, resource: Resource[Any], namespace: str = "", **options: Any) -> Listing[Any]:
+        """List, or fail."""
+        if resource is NETWORKS:
+            raise self._error
+        return await super().list(resource, namespace, **options)
+
+
+@pytest.mark.parametrize(
+    ("error", "result", "remedy"),
+    [
+        (Forbidden(403, "Forbidden", "networks is forbidden"), "unknown", "may list networks"),
+        (UnreadableObjects((Unreadable(key=Key("", "x"), why="no"),)), "failed", "these objects"),
+    ],
+)
+async def test_a_kind_that_cannot_be_listed_does_not_hide_the_others(
+    error: KubeError, result: str, remedy: str
+) -> None:
+    """A missing right and an unreadable object are findings of their kind, not of the API server."""
+    async with server() as engine:
+        checks = {check.name: check for check in await check_cluster(Failing(engine, error))}
+    assert checks[NETWORKS.full_name].result == result
+    assert remedy in checks[NETWORKS.full_name].remedy
+    assert "networkswaps.liveupdate.lanloom.io" in checks
+    assert "API server" not in checks
+
+
+async def test_definitions_of_another_version_are_named() -> None:
+    """A kind whose definition lacks what this version has is a warning, with the command that installs it."""
+    async with server() as engine:
+        client = LocalClient(engine)
+        versions = manifest(NETWORKS)["spec"]["versions"]
+        del versions[0]["schema"]["openAPIV3Schema"]["properties"]["spec"]["properties"]["quota"]
+        await client.patch(CRDS, NETWORKS.full_name, {"spec": {"versions": versions}})
+        checks = {check.name: check for check in await check_cluster(client)}
+    assert [check.result for check in checks.values()].count("warning") == 1
+    assert "lanloom crds --apply" in checks[NETWORKS.full_name].remedy
