@@ -172,7 +172,9 @@ def test_pods_that_are_not_ready_are_named(
     """Managers and agents are counted, and each that is not ready is named with its node and the reason."""
     checks = {
         check.name: check
-        for check in pods_checks(pods, (agents(2),), (node("node1"), node("node2"), node("node3", "Unknown")))
+        for check in pods_checks(
+            pods, (agents(2),), (node("node1"), node("node2"), node("node3", "Unknown")), {}
+        )
     }
     assert (checks["manager"].result, checks["lanloom-agent"].result) == (manager, agent)
     text = " ".join(check.found for check in checks.values())
@@ -180,9 +182,17 @@ def test_pods_that_are_not_ready_are_named(
     assert all(bool(check.remedy) == (check.result != "ok") for check in checks.values())
 
 
+def test_what_a_pod_says_of_itself_is_the_reason() -> None:
+    """A running pod that is not ready knows why, as where a right is missing."""
+    waiting, text = pod("lanloom-manager", "node1"), "networks.ipam.lanloom.io have not been read"
+    (check,) = pods_checks((waiting,), (), (node("node1"),), {waiting.metadata.name: text})
+    assert check.result == "failed"
+    assert f"node1 ({text})" in check.found
+
+
 def test_a_cluster_without_pods_of_lanloom() -> None:
     """Where neither a manager nor agents run in pods, as with `lanloom serve`, nothing has failed."""
-    (check,) = pods_checks((), (), (node("node1"),))
+    (check,) = pods_checks((), (), (node("node1"),), {})
     assert (check.name, check.result) == ("manager", "ok")
 
 

@@ -5,6 +5,7 @@ That shows all that can be wrong between the two (no registration, no replica, a
 an object that is accepted shows that writes are not validated.
 """
 
+import asyncio
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
@@ -16,12 +17,17 @@ from lanloom.kube.conditions import READY, find, is_true
 from lanloom.kube.errors import ApiError, Forbidden, KubeError, NotFound
 from lanloom.kube.http import HttpClient
 from lanloom.runtime.feature import Check
-from lanloom.text import listed
+from lanloom.text import authority, listed
 
-WEBHOOKS, MANAGER, AGENTS = "webhooks", "manager", ("lanloom-agent", "lanloom-lan")
+WEBHOOKS, MANAGER = "webhooks", "manager"
 
 _NAME_LABEL = "app.kubernetes.io/name"
 _MANAGER = "lanloom-manager"
+_PORTS = {_MANAGER: 8080, "lanloom-agent": 9810, "lanloom-lan": 9811}
+"""The controllers of the pods, and the port at which each pod says whether it is ready."""
+
+_MOST_ASKED = 10
+_NOT_READY = "not ready: "
 _REFUSED: Mapping[str, Any] = {
     "apiVersion": NETWORKS.api_version,
     "kind": NETWORKS.kind,
@@ -60,7 +66,7 @@ async def check_installation(client: HttpClient) -> tuple[Check, ...]:
     except KubeError as error:
         remedy = f"Use a kubeconfig that may read Nodes, and pods and DaemonSets in {LANLOOM_NAMESPACE}."
         return (webhooks, Check(name=MANAGER, result="unknown", found=str(error), remedy=remedy))
-    return (webhooks, *pods_checks(pods, sets, nodes))
+    return (webhooks, *pods_checks(pods, sets, nodes, await _said(client, pods)))
 
 
 async def _refusal(client: HttpClient) -> KubeError | None:
@@ -69,6 +75,26 @@ async def _refusal(client: HttpClient) -> KubeError | None:
     except KubeError as error:
         return error
     return None
+
+
+async def _said(client: HttpClient, pods: Sequence[Pod]) -> dict[str, str]:
+    """Return what the first running pods that are not ready say about it, by their names."""
+    asked = [pod for name in _PORTS for pod in _of(pods, name) if pod.status.phase == "Running"]
+    unready = [pod for pod in asked if not is_true(pod.status.conditions, READY)][:_MOST_ASKED]
+    texts = await asyncio.gather(*(_readiness(client, pod) for pod in unready))
+    return {pod.metadata.name: text for pod, text in zip(unready, texts, strict=True) if text}
+
+
+async def _readiness(client: HttpClient, pod: Pod) -> str:
+    """Return what a pod lacks; empty if it can't be asked, as without the right to `pods/proxy`."""
+    place = authority(pod.metadata.name, _PORTS[pod.metadata.labels[_NAME_LABEL]])
+    try:
+        await client.ask_pod(LANLOOM_NAMESPACE, place, "readyz")
+    except KubeError as error:
+        text = str(error)
+        lines = text.splitlines() if text.startswith(_NOT_READY) else ()
+        return "; ".join(line.removeprefix(_NOT_READY) for line in lines)
+    return ""
 
 
 def webhooks_check(refusal: KubeError | None) -> Check:
@@ -106,21 +132,25 @@ def _remedy(text: str) -> str:
     return next(found, "Read the log of the manager.")
 
 
-def pods_checks(pods: Sequence[Pod], sets: Sequence[DaemonSet], nodes: Sequence[Node]) -> tuple[Check, ...]:
-    """Return the findings of the manager, and of each DaemonSet of agents."""
+def pods_checks(
+    pods: Sequence[Pod], sets: Sequence[DaemonSet], nodes: Sequence[Node], said: Mapping[str, str]
+) -> tuple[Check, ...]:
+    """Return the findings of the manager, and of each DaemonSet of agents.
+
+    `said` is what pods say of their readiness, by their names.
+    """
     away = {node.metadata.name for node in nodes if not is_true(node.status.conditions, READY)}
+    reasons = {pod.metadata.name: said.get(pod.metadata.name) or _reason(pod, away) for pod in pods}
     managers = _of(pods, _MANAGER)
-    agents = tuple(_agents(item, _of(pods, item.metadata.name), away) for item in sets if _is_agent(item))
+    agents = tuple(
+        _agents(item, _of(pods, item.metadata.name), reasons) for item in sets if item.metadata.name in _PORTS
+    )
     if not (managers or agents):
         found = (
             f"none in namespace {LANLOOM_NAMESPACE}: it runs elsewhere, as in lanloom serve, or not at all"
         )
         return (Check(name=MANAGER, result="ok", found=found),)
-    return (_manager(managers, away), *agents)
-
-
-def _is_agent(item: DaemonSet) -> bool:
-    return item.metadata.name in AGENTS
+    return (_manager(managers, reasons), *agents)
 
 
 def _of(pods: Sequence[Pod], name: str) -> list[Pod]:
@@ -132,9 +162,9 @@ def _of(pods: Sequence[Pod], name: str) -> list[Pod]:
     ]
 
 
-def _manager(pods: Sequence[Pod], away: set[str]) -> Check:
+def _manager(pods: Sequence[Pod], reasons: Mapping[str, str]) -> Check:
     ready = [pod for pod in pods if is_true(pod.status.conditions, READY)]
-    waiting = tuple(_unready(pods, away))
+    waiting = tuple(_unready(pods, reasons))
     remedy = _advice("deployment", _MANAGER)
     if not ready:
         found = f"none is ready, so networks can't be written: {listed(waiting) or 'there is no pod'}"
@@ -145,10 +175,10 @@ def _manager(pods: Sequence[Pod], away: set[str]) -> Check:
     return Check(name=MANAGER, result="ok", found=f"{len(ready)} ready")
 
 
-def _agents(item: DaemonSet, pods: Sequence[Pod], away: set[str]) -> Check:
+def _agents(item: DaemonSet, pods: Sequence[Pod], reasons: Mapping[str, str]) -> Check:
     """Return the finding of agents: a node without one keeps its networks, and gets no changes."""
     name, wanted = item.metadata.name, item.status.desired_number_scheduled
-    waiting = tuple(_unready(pods, away))
+    waiting = tuple(_unready(pods, reasons))
     ready = sum(is_true(pod.status.conditions, READY) for pod in pods)
     if lacking := max(0, wanted - ready - len(waiting)):
         waiting = (*waiting, f"{lacking} without a pod")
@@ -165,11 +195,11 @@ def _advice(kind: str, name: str) -> str:
     )
 
 
-def _unready(pods: Sequence[Pod], away: set[str]) -> Iterator[str]:
+def _unready(pods: Sequence[Pod], reasons: Mapping[str, str]) -> Iterator[str]:
     """Yield where a pod is not ready, and why."""
     for pod in pods:
         if not is_true(pod.status.conditions, READY):
-            yield f"{pod.spec.node_name or pod.metadata.name} ({_reason(pod, away)})"
+            yield f"{pod.spec.node_name or pod.metadata.name} ({reasons[pod.metadata.name]})"
 
 
 def _reason(pod: Pod, away: set[str]) -> str:
