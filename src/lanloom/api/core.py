@@ -5,7 +5,7 @@ from typing import Any, Literal
 from msgspec import Struct, field
 
 from lanloom.api.admission import UserInfo
-from lanloom.api.meta import Condition, Object
+from lanloom.api.meta import Condition, Object, ObjectMeta
 from lanloom.api.resource import Resource
 
 
@@ -214,6 +214,18 @@ class CustomResourceDefinition(Object, frozen=True, kw_only=True):
     status: dict[str, Any] = {}
 
 
+class ManagedMeta(ObjectMeta, frozen=True, kw_only=True, omit_defaults=True, rename="camel"):
+    """Metadata with the owners of fields, which are as on the wire."""
+
+    managed_fields: tuple[dict[str, Any], ...] = ()
+
+
+class ManagedDefinition(Object, frozen=True, kw_only=True):
+    """A CRD by the owners of its fields."""
+
+    metadata: ManagedMeta = ManagedMeta()
+
+
 class SelfReviewStatus(Struct, frozen=True, kw_only=True, omit_defaults=True, rename="camel"):
     """The answer to a SelfSubjectReview."""
 
@@ -306,6 +318,14 @@ CRDS = Resource(
     namespaced=False,
     short_names=("crd", "crds"),
     status=True,
+)
+CRD_OWNERS = Resource(
+    group=CRDS.group,
+    version=CRDS.version,
+    kind=CRDS.kind,
+    plural=CRDS.plural,
+    type=ManagedDefinition,
+    namespaced=False,
 )
 SELF_REVIEWS = Resource(
     group="authentication.k8s.io",

@@ -5,15 +5,16 @@ another project is created where it is missing, and changed only where Lanloom i
 """
 
 from collections.abc import Iterable, Mapping
+from contextlib import suppress
 from typing import Any, Literal
 
 from msgspec import Struct
 
-from lanloom.api.core import CRDS, CustomResourceDefinition
+from lanloom.api.core import CRD_OWNERS, CRDS, CustomResourceDefinition
 from lanloom.api.crds import CATEGORY, manifest
 from lanloom.api.resource import Resource
 from lanloom.features import FEATURES
-from lanloom.kube.errors import NotFound
+from lanloom.kube.errors import Conflict, NotFound
 from lanloom.kube.patches import merge, merge_diff
 from lanloom.kube.ports import Client
 from lanloom.runtime.feature import Feature, rights_of
@@ -21,6 +22,12 @@ from lanloom.runtime.feature import Feature, rights_of
 Outcome = Literal["created", "updated", "unchanged", "left alone"]
 
 Raw = dict[str, Any]
+
+_ATTEMPTS = 10
+"""The API server writes the status of a definition a few times after a change."""
+
+_FIELD_MANAGER = "lanloom"
+"""The name by which API servers record Lanloom's writes: what its clients send as User-Agent."""
 
 
 def own(features: Iterable[Feature] = FEATURES) -> tuple[Resource[Any], ...]:
@@ -100,9 +107,27 @@ async def _install(
         await client.patch(
             CRDS, name, {**version, "spec": merge_diff(found.spec, merge(found.spec, wanted["spec"]))}
         )
+    if result != "left alone" and not dry_run:
+        await _disown(client, name)
     return Definition(
         name=name, outcome=result, maker=_maker(found.metadata.labels) if result == "left alone" else ""
     )
+
+
+async def _disown(client: Client, name: str) -> None:
+    """Give up the fields of a definition that another program applies on the server's side, as Helm 4 does.
+
+    That program would else be refused each later change of them, as a conflict with Lanloom.
+    """
+    for _ in range(_ATTEMPTS):
+        metadata = (await client.get(CRD_OWNERS, name)).metadata
+        others = [entry for entry in metadata.managed_fields if entry.get("manager") != _FIELD_MANAGER]
+        applied = any(entry.get("operation") == "Apply" for entry in others)
+        if not applied or len(others) == len(metadata.managed_fields):
+            return
+        fields = {"resourceVersion": metadata.resource_version, "managedFields": others}
+        with suppress(Conflict):
+            await client.patch(CRD_OWNERS, name, {"metadata": fields})
 
 
 def _is_lanlooms(found: CustomResourceDefinition) -> bool:

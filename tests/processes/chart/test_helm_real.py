@@ -154,6 +154,25 @@ def test_a_release_from_its_installation_to_its_end(cluster: Cluster, namespace:
     cluster.expect(before, definitions(foreign()))
 
 
+async def test_releases_go_on_after_the_command_for_kinds(cluster: Cluster, tmp_path: Path) -> None:
+    """`lanloom crds --apply` changes kinds of a release, and the next upgrade changes them again without a conflict."""
+    before = cluster.everything()
+    helm, newer = helm_at(cluster, "default"), newer_chart(tmp_path)
+    values = cluster.values | {"crds": {"keep": False}}
+    helm.install(values)
+    async with HttpClient(load(str(cluster.kubeconfig))) as client:
+        for _ in range(2):
+            helm.upgrade(values, newer)
+            assert cluster.get("crd", NICS)["spec"]["names"]["shortNames"] == ["nnn"]
+            outcomes = {each.name: each.outcome for each in await install(client)}
+            assert outcomes[NICS] == "updated"
+            assert cluster.get("crd", NICS)["spec"]["names"]["shortNames"] != ["nnn"]
+    helm.uninstall()
+    cluster.gone()
+    # The kinds of other projects stay, and were there before or were made here.
+    cluster.expect(before, definitions(foreign()))
+
+
 async def test_kinds_of_others_and_objects_of_users_survive(cluster: Cluster) -> None:
     """A release never changes a kind of Multus, and by default it leaves Lanloom's kinds and objects behind.
 
