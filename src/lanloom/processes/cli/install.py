@@ -23,7 +23,7 @@ def _complete_distributions(
     multiple=True,
     metavar="FILE",
     type=click.Path(exists=True, dir_okay=False, path_type=Path),
-    help="Values of the chart in YAML. Can be repeated; later files go before earlier ones.",
+    help="Values of the chart in YAML. Can be repeated; later files override earlier ones.",
 )
 @click.option(
     "--distribution",
