@@ -159,11 +159,13 @@ def run(
     *,
     read: bool = False,
     dry_run: bool = False,
+    warn: "Callable[[str], None] | None" = None,
 ) -> T:
     """Run `work` on the cluster and return its result. End the command if it fails.
 
     `read` says that the command's input was validated before, so malformed data can only be in the cluster. With
-    `dry_run`, the server judges what `work` writes, and stores nothing.
+    `dry_run`, the server judges what `work` writes, and stores nothing. What the server warns of is printed, unless
+    `warn` takes it.
     """
     import asyncio
 
@@ -172,7 +174,7 @@ def run(
     from lanloom.kube.http import HttpClient
 
     async def connected() -> T:
-        async with HttpClient(cluster.config, dry_run=dry_run, warn=warnings()) as client:
+        async with HttpClient(cluster.config, dry_run=dry_run, warn=warn or warnings()) as client:
             try:
                 return await work(client)
             except ApiError as error:

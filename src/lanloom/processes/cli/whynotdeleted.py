@@ -1,7 +1,7 @@
 """`lanloom why-not-deleted`: what blocks the deletion of an object, or would block it."""
 
 import sys
-from collections.abc import Sequence
+from collections.abc import Awaitable, Sequence
 from typing import TYPE_CHECKING
 
 import click
@@ -15,6 +15,7 @@ from lanloom.processes.cli.features import features_of
 if TYPE_CHECKING:
     from rich.console import Console
 
+    from lanloom.kube.http import HttpClient
     from lanloom.kube.ports import Client
     from lanloom.processes.blockers import Explanation, Target
     from lanloom.runtime.blockers import Blocker
@@ -99,7 +100,11 @@ def command(ctx: click.Context, object: tuple[str, ...], cluster: ClusterOptions
 def _explain(cluster: ClusterOptions, target: "Target", features: "Sequence[Feature]") -> "Explanation":
     from lanloom.processes.blockers import dry_run, explain
 
-    return run(cluster, lambda client: explain(client, target, dry_run(client), features=features), read=True)
+    def work(client: "HttpClient") -> "Awaitable[Explanation]":
+        return explain(client, target, dry_run(client), features=features)
+
+    # A deletion that is only tried warns of what the explanation says.
+    return run(cluster, work, read=True, warn=lambda _: None)
 
 
 def _show(found: "Explanation") -> None:

@@ -149,3 +149,5 @@ def test_a_network_of_another_object(managed: Cluster, owner: str) -> None:
     assert added.exit_code == 0, added.output
     removed = managed.lanloom("network", "remove", "--dry-run", name)
     assert f"Warning: Network {name} belongs to {owner}" in removed.stderr
+    asked = managed.lanloom("why-not-deleted", f"network/{name}")
+    assert (asked.exit_code, asked.stderr) == (0, ""), "a question warns of nothing"
