@@ -1,6 +1,8 @@
 """What only a bus can show of the NetworkManager adapter: connections are closed, and missing ones explained."""
 
+import asyncio
 import os
+import signal
 import subprocess
 from collections.abc import Iterator
 from pathlib import Path
@@ -12,8 +14,8 @@ from lanloom.node.networkmanager import DBusNetworkManager
 
 
 @pytest.fixture
-def bus(tmp_path: Path) -> Iterator[str]:
-    """The address of a bus on which there is no NetworkManager."""
+def daemon(tmp_path: Path) -> Iterator[subprocess.Popen[str]]:
+    """A bus on which there is no NetworkManager."""
     words = [
         "dbus-daemon",
         "--session",
@@ -23,11 +25,17 @@ def bus(tmp_path: Path) -> Iterator[str]:
         f"--address=unix:dir={tmp_path}",
     ]
     with subprocess.Popen(words, stdout=subprocess.PIPE, text=True) as daemon:
-        assert daemon.stdout is not None
         try:
-            yield daemon.stdout.readline().strip()
+            yield daemon
         finally:
             daemon.kill()
+
+
+@pytest.fixture
+def bus(daemon: subprocess.Popen[str]) -> str:
+    """The address of that bus."""
+    assert daemon.stdout is not None
+    return daemon.stdout.readline().strip()
 
 
 async def test_no_bus(tmp_path: Path) -> None:
@@ -54,3 +62,20 @@ async def test_no_connection_is_left(bus: str, tmp_path: Path) -> None:
         with pytest.raises(NetworkManagerMissing):
             await DBusNetworkManager(f"unix:path={tmp_path}/none").version()
     assert len(os.listdir("/proc/self/fd")) <= before
+
+
+async def test_a_busy_bus(daemon: subprocess.Popen[str], bus: str) -> None:
+    """The connection stands when thousands of calls begin while the bus reads none, and each gets its answer."""
+    async with DBusNetworkManager(bus) as manager:
+        with pytest.raises(NetworkManagerMissing):
+            await manager.version()
+        daemon.send_signal(signal.SIGSTOP)
+        calls = [asyncio.ensure_future(manager.version()) for _ in range(5000)]
+        for _ in range(10):
+            await asyncio.sleep(0)  # each call goes as far as it can
+        daemon.send_signal(signal.SIGCONT)
+        answers = await asyncio.gather(*calls, return_exceptions=True)
+    assert {str(answer) for answer in answers} == {
+        'NetworkManager is not running (Name "org.freedesktop.NetworkManager" does not exist); '
+        "start it with `systemctl start NetworkManager`"
+    }
