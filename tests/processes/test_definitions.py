@@ -3,8 +3,10 @@
 from lanloom.api.core import CRDS
 from lanloom.api.crds import manifest
 from lanloom.api.harvester import CLUSTER_NETWORKS, VLAN_CONFIGS
+from lanloom.api.ipam import NETWORKS
 from lanloom.api.lan import LANS
 from lanloom.api.multus import NADS
+from lanloom.processes.checks import check_cluster
 from lanloom.processes.definitions import (
     foreign,
     install,
@@ -65,3 +67,23 @@ async def test_own_definitions_are_brought_up_to_date() -> None:
         assert (await client.get(CRDS, CLUSTER_NETWORKS.full_name)).spec["versions"] == manifest(
             CLUSTER_NETWORKS
         )["spec"]["versions"]
+
+
+async def test_a_definition_in_deletion_is_no_installed_one() -> None:
+    """A kind whose definition waits for its objects is named, and nothing is written to it."""
+    async with running_engine() as engine:
+        client = LocalClient(engine)
+        await install(client)
+        body = {"metadata": {"name": "x", "finalizers": ["example.com/wait"]}, "spec": {"subnets": []}}
+        await client.create(NETWORKS, body)
+        await client.delete(CRDS, NETWORKS.full_name)
+        before = await client.get(CRDS, NETWORKS.full_name)
+        for dry_run in (True, False):
+            found = {item.name: item.outcome for item in await install(client, dry_run=dry_run)}
+            assert found.pop(NETWORKS.full_name) == "being deleted"
+            assert set(found.values()) == {"unchanged"}
+        assert await client.get(CRDS, NETWORKS.full_name) == before
+        (check,) = [item for item in await check_cluster(client) if item.name == NETWORKS.full_name]
+        assert check.result == "failed"
+        assert "being deleted" in check.found
+        assert "lanloom crds --apply" in check.remedy

@@ -4,7 +4,7 @@ import asyncio
 import json
 import os
 import stat
-from collections.abc import Collection, Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from contextlib import suppress
 from pathlib import Path
 from typing import Any
@@ -15,7 +15,7 @@ from lanloom.kube.errors import Forbidden, KubeError, NotFound, UnreadableObject
 from lanloom.kube.ports import Client
 from lanloom.node.errors import LinkError, NetworkManagerError
 from lanloom.node.ports import Links, NetworkManager
-from lanloom.processes.definitions import install, resources
+from lanloom.processes.definitions import Outcome, install, resources
 from lanloom.runtime.certificates import DAY, RENEWAL_DAYS, authority_ends
 from lanloom.runtime.cni.programs import NoShim, foreign_remedy, is_foreign, program, socket_in
 from lanloom.runtime.feature import Check, Feature, checks_of, cni_socket
@@ -163,10 +163,10 @@ def check_authority(certificates: bytes, now: float) -> Check:
 async def check_cluster(client: Client, features: Sequence[Feature] = FEATURES) -> tuple[Check, ...]:
     """Check that the API server responds, that it serves the kinds of the features, and what these check themselves."""
     checks: list[Check] = []
-    older = await _differing(client, features)
+    outcomes = await _outcomes(client, features)
     for resource in resources(features):
         try:
-            checks.append(await _check_kind(client, resource, older))
+            checks.append(await _check_kind(client, resource, outcomes.get(resource.full_name)))
         except KubeError as error:
             remedy = "Check that the server runs and that KUBECONFIG names it."
             return (*checks, Check(name=API_SERVER, result="failed", found=str(error), remedy=remedy))
@@ -175,8 +175,11 @@ async def check_cluster(client: Client, features: Sequence[Feature] = FEATURES) 
     return tuple(checks)
 
 
-async def _check_kind(client: Client, resource: Resource[Any], differing: Collection[str]) -> Check:
-    """Check that a kind is served, as this version defines it. Raises KubeError."""
+async def _check_kind(client: Client, resource: Resource[Any], outcome: Outcome | None) -> Check:
+    """Check that a kind is served, as this version defines it. Raises KubeError.
+
+    `outcome` is that of an installation of this version.
+    """
     name = resource.full_name
     try:
         listing = await client.list(resource)
@@ -189,20 +192,27 @@ async def _check_kind(client: Client, resource: Resource[Any], differing: Collec
     except Forbidden as error:
         remedy = f"Use a kubeconfig that may list {resource.plural}."
         return Check(name=name, result="unknown", found=str(error), remedy=remedy)
-    if name in differing:
+    if outcome == "being deleted":
+        found += "; the definition is being deleted, so none can be created"
+        remedy = (
+            f"Let a manager run until `kubectl get {name} -A` shows none, and see `lanloom why-not-deleted`. Then "
+            "install the CRDs again: lanloom crds --apply."
+        )
+        return Check(name=name, result="failed", found=found, remedy=remedy)
+    if outcome == "updated":
         found += "; the definition is not that of this version, so the server may drop fields"
         remedy = "Install the CRDs of this version: lanloom crds --apply."
         return Check(name=name, result="warning", found=found, remedy=remedy)
     return Check(name=name, result="ok", found=found)
 
 
-async def _differing(client: Client, features: Sequence[Feature]) -> frozenset[str]:
-    """Return the kinds whose definition an installation of this version would update; none if it can't be read."""
+async def _outcomes(client: Client, features: Sequence[Feature]) -> Mapping[str, Outcome]:
+    """Return what an installation of this version would do to each definition; nothing if they can't be read."""
     try:
         plan = await install(client, dry_run=True, features=tuple(features))
     except KubeError:
-        return frozenset()
-    return frozenset(item.name for item in plan if item.outcome == "updated")
+        return {}
+    return {item.name: item.outcome for item in plan}
 
 
 async def check_mtus(kernel: Links) -> Check:

@@ -19,7 +19,7 @@ from lanloom.kube.patches import merge, merge_diff
 from lanloom.kube.ports import Client
 from lanloom.runtime.feature import Feature, rights_of
 
-Outcome = Literal["created", "updated", "unchanged", "left alone"]
+Outcome = Literal["created", "updated", "unchanged", "left alone", "being deleted"]
 
 Raw = dict[str, Any]
 
@@ -65,9 +65,14 @@ _INSTALLERS = ("meta.helm.sh/", "objectset.rio.cattle.io/")
 def outcome(
     resource: Resource[Any], found: CustomResourceDefinition | None, features: Iterable[Feature] = FEATURES
 ) -> Outcome:
-    """Return the outcome for the installed definition; None where it is missing."""
+    """Return the outcome for the installed definition; None where it is missing.
+
+    One in deletion takes no new objects, and goes with the last one of them, whatever is written to it.
+    """
     if found is None:
         return "created"
+    if found.metadata.is_deleting:
+        return "being deleted"
     spec = found.spec
     if resource in foreign(features) and not _is_lanlooms(found):
         return "left alone"
@@ -107,7 +112,7 @@ async def _install(
         await client.patch(
             CRDS, name, {**version, "spec": merge_diff(found.spec, merge(found.spec, wanted["spec"]))}
         )
-    if result != "left alone" and not dry_run:
+    if result in ("updated", "unchanged") and not dry_run:
         await _disown(client, name)
     return Definition(
         name=name, outcome=result, maker=_maker(found.metadata.labels) if result == "left alone" else ""
