@@ -10,8 +10,10 @@ from lanloom.api.core import (
     CRDS,
     ContainerState,
     ContainerStatus,
+    Event,
     Node,
     NodeStatus,
+    ObjectReference,
     Pod,
     PodSpec,
     PodStatus,
@@ -23,10 +25,25 @@ from lanloom.api.meta import Condition, Key, ObjectMeta
 from lanloom.api.reading import Unreadable
 from lanloom.api.resource import Resource
 from lanloom.api.workloads import DaemonSet, DaemonSetStatus
-from lanloom.kube.errors import Forbidden, KubeError, NotFound, ServerError, Unreachable, UnreadableObjects
+from lanloom.kube.errors import (
+    ApiError,
+    Forbidden,
+    KubeError,
+    NotFound,
+    ServerError,
+    Unreachable,
+    UnreadableObjects,
+)
 from lanloom.kube.ports import Listing
 from lanloom.processes.checks import check_cluster
-from lanloom.processes.installation import pods_checks, webhooks_check
+from lanloom.processes.installation import (
+    bridges_checks,
+    denials,
+    outside_check,
+    pods_checks,
+    webhooks_check,
+)
+from lanloom.runtime.feature import Check
 from lanloom_embedded.engine.engine import Engine
 from lanloom_embedded.local import LocalClient
 from tests.cli.cluster import served
@@ -75,6 +92,13 @@ def unanswered(why: str, webhook: str = "validate.lanloom.io") -> KubeError:
             NotFound(404, "NotFound", "the server could not find the requested resource"),
             "unknown",
             "crds --apply",
+        ),
+        (
+            ApiError(
+                405, "MethodNotAllowed", "create not allowed while custom resource definition is terminating"
+            ),
+            "unknown",
+            "what the API server names",
         ),
         (Unreachable("cannot connect to 192.0.2.1"), "unknown", "KUBECONFIG"),
     ],
@@ -173,7 +197,7 @@ def test_pods_that_are_not_ready_are_named(
     checks = {
         check.name: check
         for check in pods_checks(
-            pods, (agents(2),), (node("node1"), node("node2"), node("node3", "Unknown")), {}
+            pods, (agents(2),), (node("node1"), node("node2"), node("node3", "Unknown")), {}, {}
         )
     }
     assert (checks["manager"].result, checks["lanloom-agent"].result) == (manager, agent)
@@ -185,15 +209,90 @@ def test_pods_that_are_not_ready_are_named(
 def test_what_a_pod_says_of_itself_is_the_reason() -> None:
     """A running pod that is not ready knows why, as where a right is missing."""
     waiting, text = pod("lanloom-manager", "node1"), "networks.ipam.lanloom.io have not been read"
-    (check,) = pods_checks((waiting,), (), (node("node1"),), {waiting.metadata.name: text})
+    (check,) = pods_checks((waiting,), (), (node("node1"),), {waiting.metadata.name: text}, {})
     assert check.result == "failed"
     assert f"node1 ({text})" in check.found
 
 
-def test_a_cluster_without_pods_of_lanloom() -> None:
-    """Where neither a manager nor agents run in pods, as with `lanloom serve`, nothing has failed."""
-    (check,) = pods_checks((), (), (node("node1"),), {})
-    assert (check.name, check.result) == ("manager", "ok")
+@pytest.mark.parametrize("webhooks", ["ok", "failed", "unknown"])
+def test_a_cluster_without_pods_of_lanloom(webhooks: Any) -> None:
+    """Where Lanloom is not installed, a manager is elsewhere if its webhooks validate writes, as in `lanloom serve`."""
+    check = outside_check(Check(name="webhooks", result=webhooks, found=""))
+    assert (check.name, check.result) == ("manager", webhooks)
+    assert ("lanloom install" in check.remedy) == (webhooks != "ok")
+
+
+PSA = 'pods "{}-x" is forbidden: violates PodSecurity "restricted:latest": host namespaces (hostNetwork=true)'
+QUOTA = 'pods "{}-x" is forbidden: exceeded quota: few, requested: pods=1, used: pods=0, limited: pods=0'
+SCOPES = "insufficient quota to match these scopes: [{PriorityClass In [system-node-critical]}]"
+LIMIT = 'pods "{}-x" is forbidden: maximum memory usage per Container is 64Mi, but limit is 512Mi'
+ACCOUNT = (
+    'pods "{}-" is forbidden: error looking up service account lanloom-system/x: serviceaccount not found'
+)
+
+
+@pytest.mark.parametrize(
+    ("denial", "remedy"),
+    [
+        (PSA, "kubectl label --overwrite namespace {} pod-security.kubernetes.io/enforce=privileged"),
+        (QUOTA, "-n {} describe resourcequota"),
+        ('pods "{}-x" is forbidden: failed quota: few: must specify limits.cpu', "values of the chart"),
+        (SCOPES, "-n {} describe resourcequota"),
+        (LIMIT, "-n {} describe limitrange"),
+        (ACCOUNT, "manifests"),
+        ('admission webhook "policy.example.com" denied the request: no', "what the API server names"),
+    ],
+)
+def test_pods_that_the_api_server_refuses(denial: str, remedy: str) -> None:
+    """Where pods can't be created, the finding has the API server's reason, and the remedy is what admits them."""
+    found = {name: denial.replace("{}", name) for name in ("lanloom-manager", "lanloom-agent", "lanloom-lan")}
+    lan = DaemonSet(metadata=ObjectMeta(name="lanloom-lan", generation=1))  # as before Kubernetes 1.26
+    checks = pods_checks((), (agents(2), lan), (node("node1"),), {}, found)
+    bridges = DaemonSet(metadata=ObjectMeta(name="dummy-bridge-x", generation=1))
+    (isolated,) = bridges_checks((bridges,), {"dummy-bridge-x": denial})
+    assert [check.name for check in checks] == ["manager", "lanloom-agent", "lanloom-lan"]
+    for check in (*checks, isolated):
+        namespace = "lanloom-bridges" if check is isolated else "lanloom-system"
+        assert check.result == "failed"
+        assert found.get(check.name, denial).partition("forbidden")[2] in check.found
+        assert remedy.format(namespace) in check.remedy
+
+
+def test_denials_are_forgotten_when_there_are_pods() -> None:
+    """What the API server refused before is no finding of a pod that is there."""
+    pods = [pod(name, "node1", ready=True) for name in ("lanloom-manager", "lanloom-agent")]
+    old = dict.fromkeys(("lanloom-manager", "lanloom-agent", "dummy-bridge-x"), QUOTA)
+    assert {check.result for check in pods_checks(pods, (agents(1),), (node("node1"),), {}, old)} == {"ok"}
+    there = DaemonSetStatus(observed_generation=1, desired_number_scheduled=1, current_number_scheduled=1)
+    bridges = DaemonSet(metadata=ObjectMeta(name="dummy-bridge-x", generation=1), status=there)
+    assert bridges_checks((bridges,), old) == ()
+
+
+def test_agents_that_fit_no_node_are_a_warning() -> None:
+    """A DaemonSet for no node is not ready on all of them."""
+    nowhere = DaemonSetStatus(observed_generation=1)
+    item = DaemonSet(metadata=ObjectMeta(name="lanloom-agent", generation=1), status=nowhere)
+    (_, check) = pods_checks((), (item,), (node("node1"),), {}, {})
+    assert check.result == "warning"
+    assert "nodeSelector" in check.found
+
+
+def test_the_last_event_of_a_controller_has_the_denial() -> None:
+    """Of Events, the newest counts, and those of a ReplicaSet are its Deployment's."""
+
+    def event(kind: str, name: str, at: int, text: str) -> Event:
+        about = ObjectReference(kind=kind, name=name)
+        last = f"2026-11-30T23:00:{at:02}Z"
+        return Event(involved_object=about, reason="FailedCreate", message=text, last_timestamp=last)
+
+    found = denials(
+        (
+            event("ReplicaSet", "lanloom-manager-6bd7654484", 9, "Error creating: new"),
+            event("ReplicaSet", "lanloom-manager-5b6fc", 3, "Error creating: old"),
+            event("DaemonSet", "lanloom-agent", 4, "(combined from similar events): Error creating: no"),
+        )
+    )
+    assert found == {"lanloom-manager": "new", "lanloom-agent": "no"}
 
 
 class Failing(LocalClient):

@@ -9,17 +9,17 @@ import asyncio
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
-from lanloom.api.core import NODES, PODS, Node, Pod
+from lanloom.api.core import EVENTS, NODES, PODS, Event, Node, Pod
 from lanloom.api.ipam import NETWORKS
-from lanloom.api.names import LANLOOM_NAMESPACE
-from lanloom.api.workloads import DAEMON_SETS, DaemonSet
+from lanloom.api.names import BRIDGES_NAMESPACE, LANLOOM_NAMESPACE
+from lanloom.api.workloads import DAEMON_SETS, DEPLOYMENTS, DaemonSet
 from lanloom.kube.conditions import READY, find, is_true
 from lanloom.kube.errors import ApiError, Forbidden, KubeError, NotFound
 from lanloom.kube.http import HttpClient
 from lanloom.runtime.feature import Check
 from lanloom.text import authority, listed
 
-WEBHOOKS, MANAGER = "webhooks", "manager"
+WEBHOOKS, MANAGER, BRIDGES = "webhooks", "manager", "isolated networks"
 
 _NAME_LABEL = "app.kubernetes.io/name"
 _MANAGER = "lanloom-manager"
@@ -56,17 +56,52 @@ _REMEDIES = (
 """What the API server says of a webhook that did not answer, and what to do."""
 
 
+_ADMISSIONS = (
+    (
+        ("violates PodSecurity",),
+        "Admit them: `kubectl label --overwrite namespace {} pod-security.kubernetes.io/enforce=privileged`.",
+    ),
+    (
+        ("must specify",),
+        "Set what is missing in the resources of the pods, by values of the chart, or a default in a LimitRange.",
+    ),
+    (
+        ("quota",),
+        "Raise the ResourceQuota or delete it: see `kubectl -n {} describe resourcequota`. If pods of a priority class "
+        "need one, create it.",
+    ),
+    (
+        (" usage per ",),
+        "Change the LimitRange or the resources of the pods: see `kubectl -n {} describe limitrange`.",
+    ),
+    (
+        ("service account",),
+        "Apply the manifests of the installation again, which have it.",
+    ),
+)
+"""What the API server says of pods that it refuses, and what to do, with their namespace."""
+
+
 async def check_installation(client: HttpClient) -> tuple[Check, ...]:
-    """Check the webhooks, and the pods of managers and agents."""
+    """Check the webhooks, and the pods of managers, agents and isolated networks."""
     webhooks = webhooks_check(await _refusal(client))
     try:
         pods = (await client.list(PODS, LANLOOM_NAMESPACE)).items
+        deployments = (await client.list(DEPLOYMENTS, LANLOOM_NAMESPACE)).items
         sets = (await client.list(DAEMON_SETS, LANLOOM_NAMESPACE)).items
+        bridges = (await client.list(DAEMON_SETS, BRIDGES_NAMESPACE)).items
         nodes = (await client.list(NODES)).items
     except KubeError as error:
-        remedy = f"Use a kubeconfig that may read Nodes, and pods and DaemonSets in {LANLOOM_NAMESPACE}."
+        remedy = (
+            f"Use a kubeconfig that may read Nodes, and pods, Deployments and DaemonSets in {LANLOOM_NAMESPACE} and "
+            f"{BRIDGES_NAMESPACE}."
+        )
         return (webhooks, Check(name=MANAGER, result="unknown", found=str(error), remedy=remedy))
-    return (webhooks, *pods_checks(pods, sets, nodes, await _said(client, pods)))
+    isolated = bridges_checks(bridges, await _denials(client, BRIDGES_NAMESPACE))
+    if not any(item.metadata.name in _PORTS for item in (*deployments, *sets)):
+        return (webhooks, outside_check(webhooks), *isolated)
+    denials = await _denials(client, LANLOOM_NAMESPACE)
+    return (webhooks, *pods_checks(pods, sets, nodes, await _said(client, pods), denials), *isolated)
 
 
 async def _refusal(client: HttpClient) -> KubeError | None:
@@ -75,6 +110,26 @@ async def _refusal(client: HttpClient) -> KubeError | None:
     except KubeError as error:
         return error
     return None
+
+
+async def _denials(client: HttpClient, namespace: str) -> Mapping[str, str]:
+    try:
+        return denials((await client.list(EVENTS, namespace, fields="reason=FailedCreate")).items)
+    except KubeError:
+        return {}
+
+
+def denials(events: Sequence[Event]) -> Mapping[str, str]:
+    """Return what the API server said last of the pods that a DaemonSet or Deployment could not create, by its name."""
+    found: dict[str, str] = {}
+    for event in sorted(
+        events, key=lambda item: item.last_timestamp or item.metadata.creation_timestamp or ""
+    ):
+        controller = event.involved_object
+        # The name of a ReplicaSet ends with a hash of the Deployment's template.
+        name = controller.name if controller.kind == "DaemonSet" else controller.name.rpartition("-")[0]
+        found[name] = event.message.rpartition("Error creating: ")[2]
+    return found
 
 
 async def _said(client: HttpClient, pods: Sequence[Pod]) -> dict[str, str]:
@@ -117,6 +172,8 @@ def webhooks_check(refusal: KubeError | None) -> Check:
         remedy = (
             "Use a kubeconfig that may create Networks and that no other policy refuses; nothing is created."
         )
+    elif isinstance(refusal, ApiError):
+        remedy = "Correct what the API server names, and check again."
     else:
         remedy = "Check that the server runs and that KUBECONFIG names it."
     return Check(name=WEBHOOKS, result="unknown", found=f"can't be tried: {text}", remedy=remedy)
@@ -132,25 +189,66 @@ def _remedy(text: str) -> str:
     return next(found, "Read the log of the manager.")
 
 
+def outside_check(webhooks: Check) -> Check:
+    """Return the finding of a manager that is not installed in the cluster, by the finding of its webhooks."""
+    found = f"not installed in namespace {LANLOOM_NAMESPACE}"
+    if webhooks.result == "ok":
+        return Check(name=MANAGER, result="ok", found=f"{found}; it runs elsewhere, as in lanloom serve")
+    remedy = "Install Lanloom, with Helm or by `lanloom install | kubectl apply -f -`."
+    return Check(name=MANAGER, result=webhooks.result, found=found, remedy=remedy)
+
+
+def bridges_checks(sets: Sequence[DaemonSet], denials: Mapping[str, str]) -> tuple[Check, ...]:
+    """Return the finding of pods of isolated networks that the API server refuses; nothing where it refuses none."""
+    lacking = [
+        (item.metadata.name, denials[item.metadata.name])
+        for item in sets
+        if item.metadata.name in denials and _lacks_pods(item)
+    ]
+    if not lacking:
+        return ()
+    found = f"no pods can be created: {listed(f'{name} ({denial})' for name, denial in lacking)}"
+    return (
+        Check(
+            name=BRIDGES, result="failed", found=found, remedy=_admission(lacking[0][1], BRIDGES_NAMESPACE)
+        ),
+    )
+
+
+def _lacks_pods(item: DaemonSet) -> bool:
+    """Return whether a DaemonSet has fewer pods than nodes, as far as it is known.
+
+    Before Kubernetes 1.26, the controller does not update the status of one whose pods are refused.
+    """
+    return item.status.current_number_scheduled < max(1, item.status.desired_number_scheduled)
+
+
+def _admission(denial: str, namespace: str) -> str:
+    """Return what to do about pods that the API server refuses, by what it says."""
+    found = (remedy for marks, remedy in _ADMISSIONS if any(mark in denial for mark in marks))
+    return next(found, "Correct what the API server names.").format(namespace)
+
+
 def pods_checks(
-    pods: Sequence[Pod], sets: Sequence[DaemonSet], nodes: Sequence[Node], said: Mapping[str, str]
+    pods: Sequence[Pod],
+    sets: Sequence[DaemonSet],
+    nodes: Sequence[Node],
+    said: Mapping[str, str],
+    denials: Mapping[str, str],
 ) -> tuple[Check, ...]:
     """Return the findings of the manager, and of each DaemonSet of agents.
 
-    `said` is what pods say of their readiness, by their names.
+    `said` is what pods say of their readiness, by their names; `denials` is why a controller could not create pods.
     """
     away = {node.metadata.name for node in nodes if not is_true(node.status.conditions, READY)}
     reasons = {pod.metadata.name: said.get(pod.metadata.name) or _reason(pod, away) for pod in pods}
     managers = _of(pods, _MANAGER)
     agents = tuple(
-        _agents(item, _of(pods, item.metadata.name), reasons) for item in sets if item.metadata.name in _PORTS
+        _agents(item, _of(pods, item.metadata.name), reasons, denials.get(item.metadata.name, ""))
+        for item in sets
+        if item.metadata.name in _PORTS
     )
-    if not (managers or agents):
-        found = (
-            f"none in namespace {LANLOOM_NAMESPACE}: it runs elsewhere, as in lanloom serve, or not at all"
-        )
-        return (Check(name=MANAGER, result="ok", found=found),)
-    return (_manager(managers, reasons), *agents)
+    return (_manager(managers, reasons, denials.get(_MANAGER, "")), *agents)
 
 
 def _of(pods: Sequence[Pod], name: str) -> list[Pod]:
@@ -162,12 +260,13 @@ def _of(pods: Sequence[Pod], name: str) -> list[Pod]:
     ]
 
 
-def _manager(pods: Sequence[Pod], reasons: Mapping[str, str]) -> Check:
+def _manager(pods: Sequence[Pod], reasons: Mapping[str, str], denial: str) -> Check:
     ready = [pod for pod in pods if is_true(pod.status.conditions, READY)]
     waiting = tuple(_unready(pods, reasons))
-    remedy = _advice("deployment", _MANAGER)
+    remedy = _advice("deployment", _MANAGER, "" if pods else denial)
     if not ready:
-        found = f"none is ready, so networks can't be written: {listed(waiting) or 'there is no pod'}"
+        absent = f"no pod can be created: {denial}" if denial else "there is no pod"
+        found = f"none is ready, so networks can't be written: {listed(waiting) or absent}"
         return Check(name=MANAGER, result="failed", found=found, remedy=remedy)
     if waiting:
         found = f"{len(ready)} of {len(pods)} ready: {listed(waiting)}"
@@ -175,20 +274,29 @@ def _manager(pods: Sequence[Pod], reasons: Mapping[str, str]) -> Check:
     return Check(name=MANAGER, result="ok", found=f"{len(ready)} ready")
 
 
-def _agents(item: DaemonSet, pods: Sequence[Pod], reasons: Mapping[str, str]) -> Check:
+def _agents(item: DaemonSet, pods: Sequence[Pod], reasons: Mapping[str, str], denial: str) -> Check:
     """Return the finding of agents: a node without one keeps its networks, and gets no changes."""
     name, wanted = item.metadata.name, item.status.desired_number_scheduled
     waiting = tuple(_unready(pods, reasons))
     ready = sum(is_true(pod.status.conditions, READY) for pod in pods)
     if lacking := max(0, wanted - ready - len(waiting)):
-        waiting = (*waiting, f"{lacking} without a pod")
+        waiting = (*waiting, f"{lacking} without a pod{f' ({denial})' if denial else ''}")
+    remedy = _advice("daemonset", name, denial if lacking else "")
     if waiting:
         found = f"not ready on {wanted - ready} of {wanted} nodes: {listed(waiting)}"
-        return Check(name=name, result="failed", found=found, remedy=_advice("daemonset", name))
+        return Check(name=name, result="failed", found=found, remedy=remedy)
+    if not pods and (denial or item.status.observed_generation < item.metadata.generation):
+        found = f"no pod was created: {denial or 'its controller has not reported yet'}"
+        return Check(name=name, result="failed", found=found, remedy=_advice("daemonset", name, denial))
+    if not wanted:
+        found = "on no node: its nodeSelector and tolerations fit none"
+        return Check(name=name, result="warning", found=found, remedy=remedy)
     return Check(name=name, result="ok", found=f"ready on {ready} nodes")
 
 
-def _advice(kind: str, name: str) -> str:
+def _advice(kind: str, name: str, denial: str) -> str:
+    if denial:
+        return _admission(denial, LANLOOM_NAMESPACE)
     return (
         "If it was just started, wait. Otherwise correct what is named; for more, run "
         f"`kubectl -n {LANLOOM_NAMESPACE} describe {kind} {name}` and `kubectl -n {LANLOOM_NAMESPACE} logs POD`."
@@ -208,6 +316,8 @@ def _reason(pod: Pod, away: set[str]) -> str:
     placed = find(pod.status.conditions, "PodScheduled")
     if placed is not None and placed.status == "False":
         return f"not scheduled: {placed.message}"
+    if not pod.spec.node_name:
+        return "not scheduled yet"
     for status in pod.status.container_statuses:
         if status.state.waiting is not None:
             return f"{status.state.waiting.reason} {status.state.waiting.message}".strip()
