@@ -6,7 +6,7 @@ differs stands in the way, or is kept. Where not everything can be a name here, 
 """
 
 from collections import Counter, defaultdict
-from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
+from collections.abc import Collection, Iterable, Iterator, Mapping
 
 from msgspec import Struct
 from msgspec.structs import replace
@@ -32,6 +32,14 @@ from lanloom.features.ipam.ganeti.formats.verify import (
     unmended,
     violations,
 )
+from lanloom.features.ipam.ganeti.notes import (
+    adapted,
+    fault_notes,
+    listed_reasons,
+    names_here,
+    nic_notes,
+    orphan_notes,
+)
 from lanloom.features.ipam.ganeti.present import (
     Present,
     Wanted,
@@ -39,10 +47,10 @@ from lanloom.features.ipam.ganeti.present import (
     network_conflicts,
     with_unsaid,
 )
-from lanloom.features.ipam.rules.addresses import Address, format_address
+from lanloom.features.ipam.rules.addresses import format_address
 from lanloom.features.ipam.rules.general import is_group
 from lanloom.features.ipam.rules.ledger import Ledger
-from lanloom.features.ipam.rules.model import Connection, Network, Subnet
+from lanloom.features.ipam.rules.model import Connection, Network
 from lanloom.features.ipam.rules.names import (
     imported_name,
     is_name,
@@ -62,64 +70,6 @@ from lanloom.features.ipam.state import State, network_of, spec_of
 from lanloom.features.ipam.wirecontext import WireContext
 from lanloom.refusals import Denied, Malformed
 from lanloom.text import quote
-
-
-def _names_here(
-    what: str, names: Iterable[str], is_allowed: Callable[[str], bool], notes: list[str]
-) -> dict[str, str]:
-    """Return the name of each here: the same where it is allowed, else one that nothing has; that is noted."""
-    every = tuple(dict.fromkeys(names))
-    found = {name: name for name in every if is_allowed(name)}
-    taken = set(found)
-    for name in every:
-        if name not in found:
-            found[name] = imported_name(name, taken)
-            taken.add(found[name])
-            notes.append(f"{what} {quote(name)} is called {found[name]} here")
-    return found
-
-
-def _nic_notes(nic: StoredNic) -> Iterator[str]:
-    """Yield the fields of a NIC whose names differ here."""
-    name = imported_name(nic.name)
-    if name != nic.name:
-        yield f"{nic}: its name {quote(nic.name)} is {name} here"
-    if nic.uuid and not is_uuid(nic.uuid):
-        yield f"{nic}: {quote(nic.uuid)} is not a UUID; the NIC gets another one"
-
-
-def _orphan_notes(nics: Iterable[StoredNic], networks: Collection[Network]) -> Iterator[str]:
-    """Yield notes on NICs with an address but without a network: Ganeti has them, here a network owns addresses.
-
-    `networks` are those that the import brings. An address in one of their subnets may be given to another NIC.
-    """
-    orphans = [(nic, address) for nic in nics for address in nic.ips]
-    for nic, address in orphans:
-        yield f"{nic}: {format_address(address)} belongs to no network and is not imported"
-    threatened: dict[str, list[str]] = defaultdict(list)
-    for _, address in orphans:
-        for network in networks:
-            if _may_be_given(network, address):
-                threatened[network.name].append(format_address(address))
-    for name, addresses in threatened.items():
-        yield (
-            f"network {name} may allocate addresses that NICs without a network use; reserve them: "
-            f"lanloom network modify --add-reserved-ips {','.join(dict.fromkeys(addresses))} {name}"
-        )
-    if orphans:
-        yield (
-            "to keep an address without a network, add a network with a subnet for it, and put the NIC there: "
-            "lanloom instance modify --net N:modify,network=NETWORK,ip=ADDRESS INSTANCE"
-        )
-
-
-def _may_be_given(network: Network, address: Address) -> bool:
-    subnet = network.subnet_of(address)
-    return subnet is not None and not any(address in item for item in subnet.reserved)
-
-
-LISTED_MAX = 20
-"""So many conflicts are listed; the rest is counted."""
 
 
 class NetworkRow(Struct, frozen=True, kw_only=True):
@@ -167,7 +117,7 @@ def plan_import(
     _refuse([*identities(config), *lengths(config), *ownership(config)], remedy)
     if not force:
         _refuse([*unmended(config)], f"{remedy}, or with --force")
-    notes += _fault_notes(list(violations(config)))
+    notes += fault_notes(list(violations(config)))
     wanted = _networks(config, state, notes)
     if keep:
         wanted = {uuid: _as_it_is(one, notes) for uuid, one in wanted.items()}
@@ -212,16 +162,16 @@ def nics_meant(config: Config, wanted: Mapping[str, Wanted]) -> Iterator[tuple[S
 def _networks(config: Config, state: State, notes: list[str]) -> dict[str, Wanted]:
     """Return the networks by the UUIDs of the file. Raises Malformed."""
     there = {item.spec.uuid or item.metadata.uid: item for item in state.networks}
-    names = _names_here("network", (one.name or key for key, one in config.networks.items()), is_name, notes)
+    names = names_here("network", (one.name or key for key, one in config.networks.items()), is_name, notes)
     connected = (one.group for ways in config.connections.values() for one in ways)
-    groups = _names_here("node group", connected, is_group, notes)
+    groups = names_here("node group", connected, is_group, notes)
     found: dict[str, Wanted] = {}
     wrong: list[str] = []
     for uuid, stored in config.networks.items():
         name = names[stored.name or uuid]
         item = there.get(uuid)
         id_ = item.metadata.name if item is not None else object_name(name)
-        network = _adapted(replace(network_meant(stored, config, id_), name=name), groups, notes)
+        network = adapted(replace(network_meant(stored, config, id_), name=name), groups, notes)
         if item is not None:  # a file says nothing of namespaces
             network = with_shares_of(network, network_of(item))
         if not is_uuid(uuid):
@@ -236,7 +186,7 @@ def _networks(config: Config, state: State, notes: list[str]) -> dict[str, Wante
             network = with_unsaid(network, network_of(item), is_new=stored.new)
         found[uuid] = Wanted(network, item)
     if wrong:
-        raise Malformed(_listed("the file has networks that can't be imported", wrong))
+        raise Malformed(listed_reasons("the file has networks that can't be imported", wrong))
     return found
 
 
@@ -291,13 +241,6 @@ def _share_conflicts(
             )
 
 
-def _adapted(network: Network, groups: Mapping[str, str], notes: list[str]) -> Network:
-    """Return the network with names and tags in Lanloom's form."""
-    subnets = tuple(_renamed(subnet, network.name, notes) for subnet in network.subnets)
-    connections = tuple(replace(one, group=groups[one.group]) for one in network.connections)
-    return replace(network, subnets=subnets, connections=connections, tags=tuple(sorted({*network.tags})))
-
-
 def _as_it_is(one: Wanted, notes: list[str]) -> Wanted:
     """Return a network as it is there, if it is."""
     if one.item is None:
@@ -308,29 +251,17 @@ def _as_it_is(one: Wanted, notes: list[str]) -> Wanted:
     return Wanted(there, one.item)
 
 
-def _renamed(subnet: Subnet, network: str, notes: list[str]) -> Subnet:
-    name = imported_name(subnet.name)
-    pools = tuple(replace(pool, name=imported_name(pool.name)) for pool in subnet.pools)
-    for old, new in (
-        (subnet.name, name),
-        *zip((p.name for p in subnet.pools), (p.name for p in pools), strict=True),
-    ):
-        if old != new:
-            notes.append(f"{quote(old)} of network {network} is called {new} here")
-    return replace(subnet, name=name, pools=pools)
-
-
 def _nics(
     config: Config, wanted: Mapping[str, Wanted], notes: list[str]
 ) -> Iterator[tuple[StoredNic, NicSpec]]:
     """Yield each NIC with its requests. Raises Malformed."""
-    owners = _names_here("instance", (nic.instance for nic in config.nics), _can_own, notes)
+    owners = names_here("instance", (nic.instance for nic in config.nics), _can_own, notes)
     ledgers = {uuid: Ledger(one.network) for uuid, one in wanted.items()}
     for nic in config.nics:
-        notes += _nic_notes(nic)
+        notes += nic_notes(nic)
         yield nic, _spec(nic, owners[nic.instance], ledgers.get(nic.network))
     orphans = [nic for nic in config.nics if nic.network not in wanted]
-    notes += _orphan_notes(orphans, [one.network for one in wanted.values()])
+    notes += orphan_notes(orphans, [one.network for one in wanted.values()])
 
 
 def _spec(nic: StoredNic, owner: str, ledger: Ledger | None) -> NicSpec:
@@ -361,7 +292,7 @@ def _check(specs: Mapping[StoredNic, NicSpec]) -> None:
         except Malformed as error:
             wrong.append(f"{nic}: {error}")
     if wrong:
-        raise Malformed(_listed("the file has NICs that can't be imported", wrong))
+        raise Malformed(listed_reasons("the file has NICs that can't be imported", wrong))
 
 
 def _can_own(name: str) -> bool:
@@ -402,22 +333,6 @@ def _rows(wanted: Iterable[Wanted], specs: Iterable[NicSpec]) -> Iterator[Networ
         )
 
 
-def _fault_notes(faults: list[str]) -> Iterator[str]:
-    """Yield what `verify` calls wrong, and an import does without.
-
-    These are reservations, which follow from NICs and ranges here.
-    """
-    for fault in faults[:LISTED_MAX]:
-        yield f"the file is incorrect: {fault}"
-    if len(faults) > LISTED_MAX:
-        yield f"the file is incorrect in {len(faults) - LISTED_MAX} more places; see `lanloom ganeti verify`"
-
-
 def _refuse(reasons: list[str], what: str) -> None:
     if reasons:
-        raise Denied(_listed(what, reasons))
-
-
-def _listed(what: str, reasons: list[str]) -> str:
-    more = [f"and {len(reasons) - LISTED_MAX} more"] if len(reasons) > LISTED_MAX else []
-    return "\n".join((f"{what}; nothing was written:", *reasons[:LISTED_MAX], *more))
+        raise Denied(listed_reasons(what, reasons))
