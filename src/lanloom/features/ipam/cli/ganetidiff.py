@@ -25,8 +25,8 @@ def diff(config: Path, cluster: ClusterOptions) -> None:
     Example:
       lanloom ganeti diff /var/lib/ganeti/config.data --namespace ganeti
     """
-    from lanloom.features.ipam.ganeti.comparison import compare
     from lanloom.features.ipam.ganeti.environment import read_config
+    from lanloom.features.ipam.ganeti.plan import compare
 
     with refusals():
         read = read_config(config)

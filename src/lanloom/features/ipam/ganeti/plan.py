@@ -1,4 +1,4 @@
-"""Plan the import of a Ganeti cluster: computed on objects as they were read, and checked before writing.
+"""Plan the import of a Ganeti cluster, or compare it: computed on objects as they were read, before any is written.
 
 Networks are recognised by their UUID and NICs by theirs, or by instance and index where Ganeti 2.7 gave none. What is
 there and the same is left alone, so an import that was interrupted is finished by another one; what is there and
@@ -45,6 +45,7 @@ from lanloom.features.ipam.ganeti.present import (
     Wanted,
     network_changes,
     network_conflicts,
+    nic_changes,
     with_unsaid,
 )
 from lanloom.features.ipam.rules.addresses import format_address
@@ -149,14 +150,41 @@ def plan_import(
     )
 
 
-def wanted_networks(config: Config, state: State) -> dict[str, Wanted]:
-    """Return the networks by the UUIDs of the file, with the objects that there are. Raises Malformed."""
-    return _networks(config, state, [])
-
-
-def nics_meant(config: Config, wanted: Mapping[str, Wanted]) -> Iterator[tuple[StoredNic, NicSpec]]:
-    """Return each NIC and what is to be asked for it. Raises Malformed."""
-    return _nics(config, wanted, [])
+def compare(config: Config, state: State, namespace: str) -> tuple[str, ...]:
+    """Return a line for each network and NIC that only one of the two has, or that differs. Raises Malformed."""
+    wanted = _networks(config, state, [])
+    known = {one.item.metadata.name for one in wanted.values() if one.item is not None}
+    others = {item.called: item for item in state.networks if item.metadata.name not in known}
+    lines = []
+    for uuid, one in wanted.items():
+        if one.item is None and (other := others.pop(one.network.name, None)) is not None:
+            theirs = other.spec.uuid or other.metadata.uid
+            lines.append(
+                f"~ network {one.network.name}: another one has the name, with UUID {theirs} instead of {uuid}; "
+                "rename one of the two before an import"
+            )
+        elif one.item is None:
+            lines.append(f"+ network {one.network.name}")
+        elif changes := network_changes(network_of(one.item), one.network):
+            lines.append(f"~ network {one.network.name}: {changes}")
+    lines += [f"- network {name}" for name in others]
+    there, met = Present(state, namespace), set[str]()
+    for nic, spec in _nics(config, wanted, []):
+        item = there.find(spec)
+        if item is None:
+            lines.append(f"+ {nic}")
+            continue
+        met.add(item.metadata.name)
+        if changes := nic_changes(item.spec, spec):
+            lines.append(f"~ {nic}: {changes}")
+    lines += [
+        f"- NIC {item.spec.index} of instance {item.spec.owner.name}"
+        for item in state.nics
+        if item.metadata.namespace == namespace
+        and item.spec.owner.kind == INSTANCE
+        and item.metadata.name not in met
+    ]
+    return tuple(lines)
 
 
 def _networks(config: Config, state: State, notes: list[str]) -> dict[str, Wanted]:
