@@ -13,13 +13,13 @@ network, as `mgmt-br` of the installer is, and the step is marked `foreign`.
 """
 
 import errno
-import re
 from collections.abc import Mapping
 from typing import ClassVar
 
 from lanloom.api.bonds import BOND_MODES, UNTUNED, BondSettings
-from lanloom.api.names import BRIDGE_SUFFIX, LINK_NAME_MAX
+from lanloom.api.names import BRIDGE_SUFFIX
 from lanloom.node.errors import LinkError, LinkInUse, LinkMissing, NotOurs
+from lanloom.node.linkvalues import check_mac, check_name
 from lanloom.node.marks import UNFINISHED, describe_owner
 from lanloom.node.ownership import ANY, is_made_by_plugin, is_ours
 from lanloom.node.ports import Link, LinkStep, Route, Rule
@@ -28,7 +28,6 @@ from lanloom.node.vlanids import VlanIds, contains, render
 LONGEST_QUEUE = (1 << 31) - 1
 """Packets of a transmit queue, at most: the kernel's number is signed in places."""
 
-_MAC = re.compile(r"[0-9a-f]{2}(:[0-9a-f]{2}){5}")
 _COMPOSED_KINDS = frozenset({"bridge", "bond", "vlan", "vxlan", "team"})
 
 
@@ -73,10 +72,7 @@ class EnsureBond(_MtuStep, frozen=True, kw_only=True):
             raise LinkError(
                 f"{self.title}: {self.mode!r} is not a mode of a bond; it is one of {', '.join(BOND_MODES)}"
             )
-        if self.mac and not is_unicast(self.mac):
-            raise LinkError(
-                f"{self.title}: {self.mac!r} is not the MAC address of a link, such as 02:00:00:00:00:01"
-            )
+        check_mac(self.title, self.mac)
         if self.tx_queue_length is not None and not 0 <= self.tx_queue_length <= LONGEST_QUEUE:
             raise LinkError(
                 f"{self.title}: a transmit queue of {self.tx_queue_length} packets can't be; "
@@ -363,12 +359,6 @@ class Unmark(LinkStep, frozen=True, kw_only=True):
             raise NotOurs(f"{self.title}: its alias is {link.alias!r}")
 
 
-def check_name(title: str, name: str) -> None:
-    """Raise LinkError for a name that no link can have."""
-    if not 0 < len(name) <= LINK_NAME_MAX:
-        raise LinkError(f"{title}: a link's name has at most {LINK_NAME_MAX} characters")
-
-
 def _guard_existing(title: str, kind: str, links: Mapping[str, Link], name: str) -> None:
     """Check a link that may be there already: Lanloom's own of this kind may, and so may a half-made one."""
     link, half = links.get(name), links.get(UNFINISHED)
@@ -395,8 +385,3 @@ def _present(title: str, name: str, links: Mapping[str, Link]) -> Link:
 
 def _has_mark(name: str, links: Mapping[str, Link]) -> bool:
     return name in links and is_ours(links[name])
-
-
-def is_unicast(mac: str) -> bool:
-    """Return whether a text is the hardware address of one station, in lower case."""
-    return _MAC.fullmatch(mac) is not None and mac != "00:00:00:00:00:00" and not int(mac[:2], 16) & 1

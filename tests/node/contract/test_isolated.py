@@ -267,8 +267,8 @@ async def test_removed_mark(node: Node) -> None:
         (BRIDGE, "", "'' is not a uid; a uid has at most 63 letters, digits and dashes"),
         (BRIDGE, "a b", "'a b' is not a uid"),
         (BRIDGE, "a" * 64, "is not a uid"),
-        ("", OWNER, "a link's name has at most 15 characters"),
-        ("sixteen-chars-br", OWNER, "a link's name has at most 15 characters"),
+        ("", OWNER, "can't be the name of a link: 1 to 15 letters"),
+        ("sixteen-chars-br", OWNER, "can't be the name of a link: 1 to 15 letters"),
     ],
 )
 @on_node

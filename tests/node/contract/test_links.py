@@ -180,7 +180,7 @@ async def test_missing_link(node: Node, step: LinkStep) -> None:
 @pytest.mark.parametrize(
     ("step", "message"),
     [
-        (EnsureBridge(name="sixteen-chars-br", mtu=1500), "at most 15 characters"),
+        (EnsureBridge(name="sixteen-chars-br", mtu=1500), "can't be the name of a link"),
         (
             EnsureBond(name="c-bo", mode="fastest", mtu=1500),
             "'fastest' is not a mode of a bond; it is one of",

@@ -282,8 +282,8 @@ def test_collect() -> None:
         ("run/netns/p1", "net1", "", "the path of its network namespace"),
         ("/run/netns/p1", "a/b", "", "can't be the name of a link"),
         ("/run/netns/p1", "x" * 16, "", "can't be the name of a link"),
-        ("/run/netns/p1", "net1", "01:00:00:00:00:01", "is not the MAC address of an interface"),
-        ("/run/netns/p1", "net1", "02:00", "is not the MAC address of an interface"),
+        ("/run/netns/p1", "net1", "01:00:00:00:00:01", "is not the MAC address of a link"),
+        ("/run/netns/p1", "net1", "02:00", "is not the MAC address of a link"),
         ("/run/netns/none", "net1", "", "there is no network namespace /run/netns/none"),
     ],
 )

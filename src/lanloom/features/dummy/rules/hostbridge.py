@@ -14,6 +14,7 @@ from msgspec.structs import replace
 from lanloom.api.dummy import DummyClusterNetwork
 from lanloom.api.names import MGMT_BOND, MGMT_BRIDGE
 from lanloom.node.errors import LinkError, LinkInUse, NotOurs
+from lanloom.node.linkvalues import check_name
 from lanloom.node.marks import (
     describe_owner,
     is_owner,
@@ -22,7 +23,7 @@ from lanloom.node.marks import (
 )
 from lanloom.node.ownership import is_made_by_plugin, is_ours
 from lanloom.node.ports import IngressRule, Link, LinkState, LinkStep
-from lanloom.node.steps import DeleteLink, check_name
+from lanloom.node.steps import DeleteLink
 
 ISOLATED_MARK = register_isolated("DummyClusterNetwork")
 """What the ifalias of an isolated bridge begins with; its owner follows after a space."""

@@ -21,13 +21,12 @@ from lanloom.features.lan.agent.reconciler import LanReconciler
 from lanloom.features.lan.agent.records import LanRecords
 from lanloom.features.lan.agent.users import RemoteUsers
 from lanloom.features.lan.agent.view import ClusterView
-from lanloom.features.lan.rules.linksteps import check_name
 from lanloom.features.lan.rules.mtus import own_mtu
 from lanloom.features.lan.rules.nads import names_of
 from lanloom.features.lan.rules.observed import PodLink, SeenLan
-from lanloom.features.lan.rules.portsteps import check_mac
 from lanloom.features.lan.rules.record import LanRecord, SpokeRecord, choose_index, pod_beside, refused
 from lanloom.node.errors import NodeError
+from lanloom.node.linkvalues import check_mac, check_name
 
 log = structlog.get_logger(__name__)
 

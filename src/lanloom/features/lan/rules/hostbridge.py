@@ -14,11 +14,12 @@ from typing import ClassVar
 from msgspec import Struct
 
 from lanloom.api.names import bond_name, bridge_name
-from lanloom.features.lan.rules.linksteps import LanStep, check_link, check_name
+from lanloom.features.lan.rules.linksteps import LanStep, check_link
 from lanloom.features.lan.rules.portsteps import check_free
 from lanloom.node.errors import LinkError
 from lanloom.node.guestports import highest_mac
 from lanloom.node.links import KernelLink
+from lanloom.node.linkvalues import check_name
 from lanloom.node.marks import is_owner
 
 PORT = "hostB0"

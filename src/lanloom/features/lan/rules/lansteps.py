@@ -6,10 +6,11 @@ from ipaddress import ip_address
 from typing import ClassVar
 
 from lanloom.api.lan import VNI_MAX
-from lanloom.features.lan.rules.linksteps import LanStep, check_address, check_link, check_name
+from lanloom.features.lan.rules.linksteps import LanStep, check_address, check_link
 from lanloom.features.lan.rules.options import PortFlags
 from lanloom.node.errors import LinkError, NotOurs
 from lanloom.node.links import KernelLink, Vtep
+from lanloom.node.linkvalues import check_name
 from lanloom.node.marks import is_owner, owner_of
 from lanloom.node.ownership import is_marked_for
 

@@ -10,7 +10,6 @@ from collections.abc import Collection, Mapping
 from ipaddress import ip_address
 from typing import ClassVar
 
-from lanloom.api.names import LINK_NAME_MAX
 from lanloom.node.errors import LinkError, LinkMissing
 from lanloom.node.links import KernelLink
 from lanloom.node.marks import register_family
@@ -70,15 +69,6 @@ class PortFailures:
                 raise error
 
 
-def check_name(title: str, name: str) -> None:
-    """Raise LinkError for what can't be a link's name."""
-    if not 0 < len(name.encode()) <= LINK_NAME_MAX or name in (".", "..") or not _is_plain(name):
-        raise LinkError(
-            f"{title}: {name!r} can't be the name of a link: 1 to {LINK_NAME_MAX} letters, digits, dots, dashes and "
-            "underscores"
-        )
-
-
 def check_link(title: str, links: Mapping[str, KernelLink], name: str) -> None:
     """Raise LinkMissing for a link that is needed and not there."""
     if name not in links:
@@ -91,7 +81,3 @@ def check_address(title: str, text: str) -> None:
         ip_address(text)
     except ValueError:
         raise LinkError(f"{title}: {text!r} is no IP address") from None
-
-
-def _is_plain(name: str) -> bool:
-    return name.isascii() and all(letter.isalnum() or letter in "._-" for letter in name)

@@ -6,9 +6,9 @@ from typing import ClassVar
 from lanloom.features.lan.rules.linksteps import LanStep, check_address, check_link
 from lanloom.features.lan.rules.observed import StaticEntry
 from lanloom.features.lan.rules.options import LIMIT_MAX, PacketFilter, PortFilter, StormFilter
-from lanloom.features.lan.rules.portsteps import check_mac
 from lanloom.node.errors import LinkError
 from lanloom.node.links import KernelLink
+from lanloom.node.linkvalues import check_mac
 
 
 class LimitLearned(LanStep, frozen=True, kw_only=True):

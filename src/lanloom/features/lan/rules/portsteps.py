@@ -6,11 +6,11 @@ from ipaddress import ip_address, ip_network
 from typing import ClassVar
 
 from lanloom.features.lan.rules.addressing import PodRoute, canonical
-from lanloom.features.lan.rules.linksteps import LanStep, check_link, check_name
+from lanloom.features.lan.rules.linksteps import LanStep, check_link
 from lanloom.features.lan.rules.options import PortFlags
 from lanloom.node.errors import LinkError
 from lanloom.node.links import KernelLink
-from lanloom.node.steps import is_unicast
+from lanloom.node.linkvalues import check_mac, check_name
 
 
 class PortStep(LanStep, frozen=True, kw_only=True):
@@ -186,11 +186,3 @@ def _addressing_remedy(code: int) -> str:
     if code in (errno.ENETUNREACH, errno.EHOSTUNREACH):
         return "; a gateway of the routes that IPAM gave is in no network of the addresses: correct the NAD's ipam"
     return ""
-
-
-def check_mac(title: str, text: str) -> None:
-    """Raise LinkError for a text that is no address of one interface; an empty one leaves the choice to the kernel."""
-    if text and not is_unicast(text):
-        raise LinkError(
-            f"{title}: {text!r} is not the MAC address of an interface, such as 02:00:00:00:00:01"
-        )

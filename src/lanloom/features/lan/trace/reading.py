@@ -15,7 +15,6 @@ from lanloom.features.lan.agent.kernel import LanKernel
 from lanloom.features.lan.agent.records import LanRecords
 from lanloom.features.lan.rules.desired import desired, endpoint
 from lanloom.features.lan.rules.flood import peers
-from lanloom.features.lan.rules.portsteps import check_mac
 from lanloom.features.lan.rules.record import LanRecord
 from lanloom.features.lan.trace.facts import (
     End,
@@ -33,6 +32,7 @@ from lanloom.features.lan.views import choose
 from lanloom.kube.lookup import get_or_none, list_or_empty
 from lanloom.kube.ports import Reader
 from lanloom.node.errors import LinkError, NodeError
+from lanloom.node.linkvalues import check_mac
 from lanloom.node.ports import Records
 from lanloom.refusals import Denied, Malformed
 from lanloom.text import listed, quote
