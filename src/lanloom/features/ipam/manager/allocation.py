@@ -8,13 +8,11 @@ from collections.abc import Iterable
 
 from lanloom.api.ipam import (
     NODE,
-    PERMITTED,
-    UNIQUE,
     Grant,
     Network,
     Nic,
 )
-from lanloom.features.ipam.manager.decisions import NETWORK_MISSING, NOT_READY
+from lanloom.features.ipam.manager.decisions import NETWORK_MISSING, NOT_READY, report_exactly
 from lanloom.features.ipam.manager.networkstatus import first_levels
 from lanloom.features.ipam.reader import networks_of
 from lanloom.features.ipam.rules.addresses import Address, find_addresses
@@ -30,7 +28,6 @@ from lanloom.features.ipam.state import (
     is_satisfied,
     network_of,
 )
-from lanloom.kube.conditions import READY, find
 from lanloom.refusals import Malformed
 
 
@@ -353,20 +350,11 @@ class AllocationState:
         return not is_satisfied(nic) or not self._is_reported(nic) or str(nic.metadata.key) in self._grants
 
     def _is_reported(self, nic: Nic) -> bool:
-        """Return whether the NIC's conditions report what is wrong with its addresses exactly if something is.
-
-        Those of 0.1 have no `Ready`, for which users wait.
-        """
-        conditions = nic.status.conditions
-        if find(conditions, READY) is None:
-            return False
-        twice = bool(self._conflicts and self.conflicts_of(str(nic.metadata.key))) or bool(
-            self.meetings_of(nic)
-        )
-        kept = not serves(self.ledger.network, nic.metadata.namespace) and bool(self.owned(nic))
-        return (find(conditions, UNIQUE) is not None, find(conditions, PERMITTED) is not None) == (
-            twice,
-            kept,
+        """Return whether the NIC's conditions report what is wrong with its addresses exactly if something is."""
+        doubled = self._conflicts and self.conflicts_of(str(nic.metadata.key))
+        kept = not serves(self.ledger.network, nic.metadata.namespace) and self.owned(nic)
+        return report_exactly(
+            nic.status.conditions, doubled=bool(doubled or self.meetings_of(nic)), kept=bool(kept)
         )
 
     def _granted(self, key: str) -> tuple[Address, ...]:

@@ -21,7 +21,7 @@ from lanloom.features.ipam.rules.addresses import Address, find_addresses, forma
 from lanloom.features.ipam.rules.ledger import Exhausted, Ledger, Operation
 from lanloom.features.ipam.rules.requests import parse_requests, settle
 from lanloom.features.ipam.rules.shares import NamespaceNotAllowed, nic_title
-from lanloom.kube.conditions import Finding, set_condition, set_ready, with_finding
+from lanloom.kube.conditions import READY, Finding, set_condition, set_ready, with_finding
 from lanloom.refusals import Refusal
 from lanloom.text import listed
 
@@ -206,6 +206,16 @@ def with_permission(
     """Return the conditions of a NIC that keeps addresses of a network which no longer serves its namespace."""
     message = f"it keeps the addresses that it has: {not_served}" if not_served else ""
     return _only_if_false(conditions, PERMITTED, NamespaceNotAllowed.__name__, message, generation, now)
+
+
+def report_exactly(conditions: tuple[Condition, ...], *, doubled: bool, kept: bool) -> bool:
+    """Return whether a NIC's conditions report what is wrong, and nothing else.
+
+    Wrong is an address that another one has as well (`doubled`), and one that it keeps of a network that no longer
+    serves its namespace (`kept`). Conditions of 0.1 have no `Ready`, for which users wait.
+    """
+    reported = {item.type for item in conditions}
+    return READY in reported and (UNIQUE in reported, PERMITTED in reported) == (doubled, kept)
 
 
 def _only_if_false(
