@@ -1,10 +1,13 @@
-"""Templates and custom columns, as kubectl's documentation has them."""
+"""Paths, templates and custom columns, as kubectl's documentation has them."""
 
 from typing import Any
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from lanloom.cli.jsonpath import cell, columns_of, find, render
+from lanloom.jsonpath import compile_path
 from lanloom.refusals import Malformed
 
 DATA: dict[str, Any] = {
@@ -89,3 +92,42 @@ def test_custom_columns() -> None:
 def test_paths_without_a_dot() -> None:
     """The first dot may be left out."""
     assert find("kind", DATA) == find(".kind", DATA) == ["List"]
+
+
+@pytest.mark.parametrize(
+    ("path", "found"),
+    [
+        (".", [None]),
+        (".a.b", [1]),
+        (".a.missing.deep", []),
+        (r".dotted\.name/x", ["y"]),
+        (".a['b']", [1]),
+        ('["dotted.name/x"]', ["y"]),
+        (".list[0].t", ["r"]),
+        (".list[-1].t", ["s"]),
+        (".list[5].t", []),
+        (".list[*].t", ["r", "s"]),
+        (".list[1:].t", ["s"]),
+        (".a.*", [1]),
+        ('.list[?(@.t=="s")].v', [2]),
+        (".list[?(@.t=='s')].v", [2]),
+        (".list[?(@.v>1)].t", ["s"]),
+        (".list[?(@.v)].t", ["r", "s"]),
+        (".list[?(@.t==@.t)].v", [1, 2]),
+        (".list[?(@.t>1)].t", []),
+    ],
+)
+def test_json_paths(path: str, found: list[Any]) -> None:
+    """A path finds its values in order, and nothing where there is nothing."""
+    obj = {"a": {"b": 1}, "dotted.name/x": "y", "list": [{"t": "r", "v": 1}, {"t": "s", "v": 2}]}
+    assert compile_path(path)(obj) == [obj if each is None else each for each in found]
+
+
+@given(st.text(".[]*?@()='\"ab01\\:<", max_size=15))
+def test_unreadable_paths_are_refused(path: str) -> None:
+    """Whatever the path, it can be read or is refused, and asking it never fails."""
+    try:
+        find = compile_path(path)
+    except Malformed:
+        return
+    assert isinstance(find({"a": [{"b": 1}, "x"], "b": {"a": 0}}), list)

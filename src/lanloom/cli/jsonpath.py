@@ -1,48 +1,24 @@
 """kubectl's JSONPath templates and custom columns, over what a list prints as JSON.
 
 As with kubectl, a list is an object with `items`, a missing field has no text, and several values are separated by
-blanks. https://kubernetes.io/docs/reference/kubectl/jsonpath/ is the source; regular expressions in filters are not
-supported, by kubectl neither.
+blanks.
 """
 
 import json
-import operator
 import re
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
+from lanloom.jsonpath import compile_path, unquoted
 from lanloom.refusals import Malformed
 from lanloom.text import quote
 
 if TYPE_CHECKING:
     from re import Match
 
-_NAME = r"(?:\\.|[^\s.\[\]{}()=<>!,'\"\\])+"
-
-_STEP = re.compile(
-    rf"\.\.(?P<deep>\*|{_NAME})"
-    rf"|\.(?P<name>\*|{_NAME})"
-    r"|\[(?P<index>-?\d+)\]"
-    r"|\[(?P<slice>-?\d*:-?\d*)\]"
-    r"|\[(?P<all>\*)\]"
-    r"|\[(?P<quoted>'[^']*'(?:\s*,\s*'[^']*')*)\]"
-    r"|\[\?\((?P<filter>[^)]*)\)\]"
-)
-
-_FILTER = re.compile(r"\s*@(?P<path>[^\s=!<>]*)\s*(?:(?P<sign>==|!=|<=|>=|<|>)\s*(?P<value>.+?)\s*)?")
-
 _PART = re.compile(
     r"\{\s*(?P<inside>(?:\"(?:\\.|[^\"\\])*\"|'(?:\\.|[^'\\])*'|[^{}\"'])*)\s*\}|(?P<text>[^{}]+)"
 )
-
-_SIGNS: dict[str, Callable[[Any, Any], bool]] = {
-    "==": operator.eq,
-    "!=": operator.ne,
-    "<": operator.lt,
-    "<=": operator.le,
-    ">": operator.gt,
-    ">=": operator.ge,
-}
 
 
 def render(template: str, data: Any) -> str:
@@ -67,17 +43,12 @@ def _part(found: "Match[str]") -> tuple[str, str]:
         return "text", text
     inside = found["inside"].strip()
     if inside[:1] in ("'", '"'):
-        return "text", _unquoted(inside)
+        return "text", unquoted(inside)
     if inside == "end":
         return "end", ""
     if inside.startswith("range "):
         return "range", inside.removeprefix("range ").strip()
     return "path", inside
-
-
-def _unquoted(text: str) -> str:
-    marks = {"n": "\n", "t": "\t", "r": "\r"}
-    return re.sub(r"\\(.)", lambda found: marks.get(found[1], found[1]), text[1:-1])
 
 
 def _render(
@@ -107,86 +78,10 @@ def _render(
 
 
 def find(path: str, data: Any) -> list[Any]:
-    """Return the values at a path such as `.items[*].name`. Raises Malformed."""
+    """Return the values at a path such as `.items[*].name`; null is no value. Raises Malformed."""
     rest = path.removeprefix("$").removeprefix("@")
-    if rest and rest[0] not in ".[":
-        rest = f".{rest}"
-    values = [data]
-    while rest and rest != ".":
-        step = _STEP.match(rest)
-        if step is None:
-            raise Malformed(f"the JSONPath {quote(path)} is malformed from {quote(rest)} on")
-        values = [found for value in values for found in _follow(step, value)]
-        rest = rest[step.end() :]
-    return values
-
-
-def _follow(step: "Match[str]", value: Any) -> Iterator[Any]:
-    """Yield what one step leads to."""
-    kind, content = next((name, text) for name, text in step.groupdict().items() if text is not None)
-    match kind:
-        case "name" if content != "*":
-            yield from _field(value, re.sub(r"\\(.)", r"\1", content))
-        case "quoted":
-            for name in re.findall(r"'([^']*)'", content):
-                yield from _field(value, name)
-        case "name" | "all":
-            yield from _children(value)
-        case "deep":
-            for inner in _descendants(value):
-                yield from _children(inner) if content == "*" else _field(inner, content)
-        case "filter":
-            yield from (item for item in _children(value) if _passes(content, item))
-        case _ if isinstance(value, list):
-            yield from _elements(value, content)
-
-
-def _elements(value: list[Any], content: str) -> list[Any]:
-    if ":" in content:
-        first, _, last = content.partition(":")
-        return value[int(first) if first else None : int(last) if last else None]
-    index = int(content)
-    return [value[index]] if -len(value) <= index < len(value) else []
-
-
-def _field(value: Any, name: str) -> list[Any]:
-    return [value[name]] if isinstance(value, dict) and value.get(name) is not None else []
-
-
-def _children(value: Any) -> list[Any]:
-    if isinstance(value, dict):
-        return list(value.values())
-    return list(value) if isinstance(value, list) else []
-
-
-def _descendants(value: Any) -> Iterator[Any]:
-    yield value
-    for item in _children(value):
-        yield from _descendants(item)
-
-
-def _passes(condition: str, item: Any) -> bool:
-    """Return whether an item meets a filter such as `@.name=="blue"`, or has the field of one such as `@.name`."""
-    found = _FILTER.fullmatch(condition)
-    if found is None:
-        raise Malformed(f"the filter {quote(condition)} is malformed; write it as @.name=='blue'")
-    values = find(found["path"], item)
-    if found["sign"] is None:
-        return bool(values)
-    wanted = _value(found["value"])
-    try:
-        return any(_SIGNS[found["sign"]](value, wanted) for value in values)
-    except TypeError:
-        return False
-
-
-def _value(text: str) -> Any:
-    if text[:1] in ("'", '"'):
-        return _unquoted(text)
-    try:
-        return json.loads(text)
-    except json.JSONDecodeError:
-        raise Malformed(f"{quote(text)} in a filter is no value; put text in quotes") from None
+    absolute = rest if not rest or rest[0] in ".[" else f".{rest}"
+    return [value for value in compile_path(absolute)(data) if value is not None]
 
 
 def text_of(value: Any) -> str:

@@ -5,14 +5,11 @@ from typing import Any
 
 import pytest
 import yaml
-from hypothesis import given
-from hypothesis import strategies as st
 
 from lanloom.api.meta import parse_rfc3339
 from lanloom_embedded.builtin import BUILTINS
 from lanloom_embedded.kinds import ServedKind
 from lanloom_embedded.tables import layout_of, render
-from lanloom_embedded.tables.custom import compile_path
 from lanloom_embedded.tables.layout import human_duration
 
 GOLDEN = Path(__file__).parents[2] / "golden/apiserver"
@@ -80,45 +77,6 @@ def test_a_kind_without_columns_shows_its_age() -> None:
         "a",
         "60m",
     ]
-
-
-@pytest.mark.parametrize(
-    ("path", "found"),
-    [
-        (".", [None]),
-        (".a.b", [1]),
-        (".a.missing.deep", []),
-        (r".dotted\.name/x", ["y"]),
-        (".a['b']", [1]),
-        ('["dotted.name/x"]', ["y"]),
-        (".list[0].t", ["r"]),
-        (".list[-1].t", ["s"]),
-        (".list[5].t", []),
-        (".list[*].t", ["r", "s"]),
-        (".list[1:].t", ["s"]),
-        (".a.*", [1]),
-        ('.list[?(@.t=="s")].v', [2]),
-        (".list[?(@.t=='s')].v", [2]),
-        (".list[?(@.v>1)].t", ["s"]),
-        (".list[?(@.v)].t", ["r", "s"]),
-        (".list[?(@.t==@.t)].v", [1, 2]),
-        (".list[?(@.t>1)].t", []),
-    ],
-)
-def test_json_paths(path: str, found: list[Any]) -> None:
-    """A path finds its values in order, and nothing where there is nothing."""
-    obj = {"a": {"b": 1}, "dotted.name/x": "y", "list": [{"t": "r", "v": 1}, {"t": "s", "v": 2}]}
-    assert compile_path(path)(obj) == [obj if each is None else each for each in found]
-
-
-@given(st.text(".[]*?@()='\"ab01\\:<", max_size=15))
-def test_unreadable_paths_are_refused(path: str) -> None:
-    """Whatever the path, it can be read or is refused, and asking it never fails."""
-    try:
-        find = compile_path(path)
-    except ValueError:
-        return
-    assert isinstance(find({"a": [{"b": 1}, "x"], "b": {"a": 0}}), list)
 
 
 def test_a_column_that_cannot_be_read_is_empty() -> None:
