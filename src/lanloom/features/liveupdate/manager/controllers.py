@@ -23,9 +23,9 @@ from lanloom.api.lan import LANNode
 from lanloom.api.liveupdate import POLICY, NetworkSwap
 from lanloom.api.meta import Key
 from lanloom.api.multus import MULTUS_NETWORKS, NETWORK_STATUS, NetworkAttachmentDefinition
+from lanloom.features.liveupdate.manager.context import MachineContext, Modes
 from lanloom.features.liveupdate.manager.informers import MachineInformers, machine_of
 from lanloom.features.liveupdate.manager.machines import Machines
-from lanloom.features.liveupdate.manager.modes import Modes
 from lanloom.features.liveupdate.manager.restarts import Restarts
 from lanloom.features.liveupdate.manager.updater import Updater
 from lanloom.features.liveupdate.manager.writer import MachineWriter
@@ -144,9 +144,10 @@ class LiveUpdateManager:
         self._informers = informers
         self.modes = Modes(client, informers.kubevirts)
         writer = MachineWriter(client, informers.instances)
-        machines = Machines(client, informers, self.modes, writer, recorder, settings, act=act, now=now)
-        updater = Updater(client, informers, self.modes, recorder, settings, machines, act=act, now=now)
-        restarts = Restarts(client, informers, self.modes, writer, settings, now=now)
+        context = MachineContext(client, informers, self.modes, writer, recorder, settings, act, now)
+        machines = Machines(context)
+        updater = Updater(context, machines)
+        restarts = Restarts(context)
         self._waiting = machines.blocked
         controllers = self._controllers = ControllerSet(informers.all, rng=rng, observe=observe)
         self._machines: Controller[Key] = controllers.add(

@@ -1,6 +1,6 @@
 """Take the edits of VirtualMachines to their instances, each network by its strategy, and take back what failed."""
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Iterable, Mapping
 from typing import Any
 
 import structlog
@@ -16,9 +16,8 @@ from lanloom.api.kubevirt import (
 )
 from lanloom.api.liveupdate import ACTIVE, FINAL, FORWARD, NETWORK_SWAPS, NetworkSwap
 from lanloom.api.meta import Condition, Key, rfc3339
-from lanloom.features.liveupdate.manager.informers import MachineInformers
+from lanloom.features.liveupdate.manager.context import MachineContext
 from lanloom.features.liveupdate.manager.rawmachines import RAW_MACHINES
-from lanloom.features.liveupdate.manager.writer import MachineWriter
 from lanloom.features.liveupdate.rules.edits import INSTANCE, TEMPLATE, move_network, unedited
 from lanloom.features.liveupdate.rules.evaluation import Evaluation, NetworkFinding
 from lanloom.features.liveupdate.rules.networks import eligible_nodes
@@ -41,12 +40,10 @@ from lanloom.features.liveupdate.rules.sync import (
     sync,
     without_unplugged,
 )
-from lanloom.features.liveupdate.settings import LiveUpdateSettings, Observer
 from lanloom.kube.conditions import find
 from lanloom.kube.errors import AlreadyExists, ApiError, Conflict, NotFound, ServerError
-from lanloom.kube.events import Recorder, reference
+from lanloom.kube.events import reference
 from lanloom.kube.lookup import get_or_none
-from lanloom.kube.ports import Client
 
 log = structlog.get_logger(__name__)
 
@@ -58,26 +55,12 @@ FAILURE = "Failure"
 
 
 class Edits:
-    """The edits of all machines. `now` is in seconds since the epoch."""
+    """The edits of all machines."""
 
-    def __init__(
-        self,
-        client: Client,
-        informers: MachineInformers,
-        writer: MachineWriter,
-        recorder: Recorder,
-        settings: LiveUpdateSettings,
-        *,
-        act: Observer,
-        now: Callable[[], float],
-    ) -> None:
-        self._client = client
-        self._informers = informers
-        self._writer = writer
-        self._recorder = recorder
-        self._settings = settings
-        self._act = act
-        self._now = now
+    def __init__(self, context: MachineContext) -> None:
+        self._client, self._informers, self._writer = context.client, context.informers, context.writer
+        self._recorder, self._settings = context.recorder, context.settings
+        self._act, self._now = context.act, context.now
 
     async def current_owner(
         self, owner: VirtualMachine | None, machine: VirtualMachineInstance, evaluation: Evaluation

@@ -3,7 +3,6 @@
 What is written is decided on what is known after the write before it, so an edit leads to a migration in one pass.
 """
 
-from collections.abc import Callable
 from typing import Literal
 
 import structlog
@@ -19,11 +18,9 @@ from lanloom.api.kubevirt import (
 from lanloom.api.liveupdate import NETWORK_SWAPS
 from lanloom.api.meta import Condition, Key
 from lanloom.api.multus import MULTUS_NETWORKS
+from lanloom.features.liveupdate.manager.context import MachineContext
 from lanloom.features.liveupdate.manager.edits import Edits, Strategies
-from lanloom.features.liveupdate.manager.informers import MachineInformers
-from lanloom.features.liveupdate.manager.modes import Modes
 from lanloom.features.liveupdate.manager.targets import AGAIN_SECONDS, Targets
-from lanloom.features.liveupdate.manager.writer import MachineWriter
 from lanloom.features.liveupdate.rules.annotation import running_annotation
 from lanloom.features.liveupdate.rules.conditions import MIGRATION_REQUIRED, migration_required
 from lanloom.features.liveupdate.rules.evaluation import Evaluation, evaluate
@@ -39,12 +36,10 @@ from lanloom.features.liveupdate.rules.report import (
 )
 from lanloom.features.liveupdate.rules.sync import doubled_names
 from lanloom.features.liveupdate.rules.updates import Limits, failures_of, to_delete
-from lanloom.features.liveupdate.settings import LiveUpdateSettings, Observer
 from lanloom.kube.conditions import find
 from lanloom.kube.errors import ApiError, Conflict, Invalid, NotFound
-from lanloom.kube.events import Recorder, reference
+from lanloom.kube.events import reference
 from lanloom.kube.lookup import ignore_not_found, list_or_empty
-from lanloom.kube.ports import Client
 
 log = structlog.get_logger(__name__)
 
@@ -53,29 +48,14 @@ BLOCKED_SECONDS = 60.0
 
 
 class Machines:
-    """The machines, by namespace and name. `now` is in seconds since the epoch."""
+    """The machines, by namespace and name."""
 
-    def __init__(
-        self,
-        client: Client,
-        informers: MachineInformers,
-        modes: Modes,
-        writer: MachineWriter,
-        recorder: Recorder,
-        settings: LiveUpdateSettings,
-        *,
-        act: Observer,
-        now: Callable[[], float],
-    ) -> None:
-        self._client = client
-        self._informers = informers
-        self._modes = modes
-        self._writer = writer
-        self._recorder = recorder
-        self._settings = settings
-        self._now = now
-        self._edits = Edits(client, informers, writer, recorder, settings, act=act, now=now)
-        self._targets = Targets(client, informers)
+    def __init__(self, context: MachineContext) -> None:
+        self._client, self._informers, self._modes = context.client, context.informers, context.modes
+        self._writer, self._recorder = context.writer, context.recorder
+        self._settings, self._now = context.settings, context.now
+        self._edits = Edits(context)
+        self._targets = Targets(context.client, context.informers)
         self._without_migration: dict[Key, str] = {}
         self._compared: tuple[VirtualMachineInstance, Pod | None, Evaluation] | None = None
         self.blocked: set[Key] = set()

@@ -8,7 +8,7 @@ Where KubeVirt keeps that template in a ControllerRevision, it is remembered at 
 otherwise make three requests for each machine of the cluster.
 """
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 
 from lanloom.api.kubevirt import (
     VIRTUAL_MACHINE_INSTANCES,
@@ -18,16 +18,14 @@ from lanloom.api.kubevirt import (
     VmNic,
 )
 from lanloom.api.meta import Condition, Key, rfc3339
+from lanloom.features.liveupdate.manager.context import MachineContext
 from lanloom.features.liveupdate.manager.edits import template_of
-from lanloom.features.liveupdate.manager.informers import MachineInformers
-from lanloom.features.liveupdate.manager.modes import Modes
 from lanloom.features.liveupdate.manager.rawmachines import (
     CONTROLLER_REVISIONS,
     RAW_INSTANCES,
     RAW_MACHINES,
     RawMachine,
 )
-from lanloom.features.liveupdate.manager.writer import MachineWriter
 from lanloom.features.liveupdate.rules.start import (
     MESSAGE,
     RESTART_REQUIRED,
@@ -40,31 +38,16 @@ from lanloom.features.liveupdate.rules.start import (
     start_of,
 )
 from lanloom.features.liveupdate.rules.strategy import policy_of
-from lanloom.features.liveupdate.settings import LiveUpdateSettings
 from lanloom.kube.conditions import find
 from lanloom.kube.lookup import get_or_none
-from lanloom.kube.ports import Client
 
 
 class Restarts:
-    """The condition RestartRequired of VirtualMachines. `now` is in seconds since the epoch."""
+    """The condition RestartRequired of VirtualMachines."""
 
-    def __init__(
-        self,
-        client: Client,
-        informers: MachineInformers,
-        modes: Modes,
-        writer: MachineWriter,
-        settings: LiveUpdateSettings,
-        *,
-        now: Callable[[], float],
-    ) -> None:
-        self._client = client
-        self._informers = informers
-        self._modes = modes
-        self._writer = writer
-        self._gate = settings.gate
-        self._now = now
+    def __init__(self, context: MachineContext) -> None:
+        self._client, self._informers, self._modes = context.client, context.informers, context.modes
+        self._writer, self._gate, self._now = context.writer, context.settings.gate, context.now
         self._known: dict[Key, tuple[object, bool]] = {}
 
     async def reconcile(self, key: Key) -> None:

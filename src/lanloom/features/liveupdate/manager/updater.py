@@ -6,7 +6,7 @@ against the API server: a watch may be late, and another manager may have been a
 
 import asyncio
 from collections import Counter
-from collections.abc import Callable, Iterable
+from collections.abc import Iterable
 
 import structlog
 
@@ -20,15 +20,14 @@ from lanloom.api.kubevirt import (
 )
 from lanloom.api.liveupdate import ACTIVE, NETWORK_SWAPS
 from lanloom.api.meta import Key, is_label_value
+from lanloom.features.liveupdate.manager.context import MachineContext
 from lanloom.features.liveupdate.manager.informers import (
     BY_STATE,
     NEEDED,
     UNFINISHED,
-    MachineInformers,
     machine_of,
 )
 from lanloom.features.liveupdate.manager.machines import BLOCKED_SECONDS, Machines
-from lanloom.features.liveupdate.manager.modes import Modes
 from lanloom.features.liveupdate.rules.conditions import MIGRATION_REQUIRED
 from lanloom.features.liveupdate.rules.updates import (
     CHANGE,
@@ -39,12 +38,10 @@ from lanloom.features.liveupdate.rules.updates import (
     decide,
     is_candidate,
 )
-from lanloom.features.liveupdate.settings import LiveUpdateSettings, Observer
 from lanloom.kube.conditions import find, is_true
 from lanloom.kube.errors import AlreadyExists, ApiError, ServerError
-from lanloom.kube.events import Recorder, reference
+from lanloom.kube.events import reference
 from lanloom.kube.lookup import get_or_none, ignore_not_found, list_or_empty
-from lanloom.kube.ports import Client
 from lanloom.kube.refusals import Failing
 
 log = structlog.get_logger(__name__)
@@ -70,26 +67,11 @@ Migration = VirtualMachineInstanceMigration
 class Updater:
     """The migrations of the whole cluster."""
 
-    def __init__(
-        self,
-        client: Client,
-        informers: MachineInformers,
-        modes: Modes,
-        recorder: Recorder,
-        settings: LiveUpdateSettings,
-        machines: Machines,
-        *,
-        act: Observer,
-        now: Callable[[], float],
-    ) -> None:
-        self._client = client
-        self._informers = informers
-        self._modes = modes
-        self._recorder = recorder
-        self._limits = settings.limits
+    def __init__(self, context: MachineContext, machines: Machines) -> None:
+        self._client, self._informers, self._modes = context.client, context.informers, context.modes
+        self._recorder, self._limits = context.recorder, context.settings.limits
+        self._act, self._now = context.act, context.now
         self._machines = machines
-        self._act = act
-        self._now = now
         self._created: dict[Key, tuple[Migration, float]] = {}
         self._failing: Failing[Key] = Failing()
         self._not_before: dict[Key, float] = {}

@@ -1,11 +1,16 @@
-"""The mode of this cluster as of now. That KubeVirt is absent is believed only after a look at the API server."""
+"""What everything that reconciles machines works with, and the mode of this cluster as of now."""
 
 from collections.abc import Callable
+from typing import NamedTuple
 
 import structlog
 
 from lanloom.api.kubevirtconfig import KUBEVIRTS, KubeVirt
+from lanloom.features.liveupdate.manager.informers import MachineInformers
+from lanloom.features.liveupdate.manager.writer import MachineWriter
 from lanloom.features.liveupdate.rules.mode import Mode, mode_of
+from lanloom.features.liveupdate.settings import LiveUpdateSettings, Observer
+from lanloom.kube.events import Recorder
 from lanloom.kube.informer import Informer
 from lanloom.kube.lookup import list_or_empty
 from lanloom.kube.ports import Client
@@ -14,7 +19,10 @@ log = structlog.get_logger(__name__)
 
 
 class Modes:
-    """Tell the mode, and call handlers when it changes. The informer must be synced before `get`."""
+    """Tell the mode, and call handlers when it changes. The informer must be synced before `get`.
+
+    That KubeVirt is absent is believed only after a look at the API server.
+    """
 
     def __init__(self, client: Client, informer: Informer[KubeVirt]) -> None:
         self._client = client
@@ -49,3 +57,16 @@ class Modes:
         self._absent = False
         for handler in self._handlers:
             handler()
+
+
+class MachineContext(NamedTuple):
+    """What all that reconciles machines shares. `act` counts what is done; `now` is in seconds since the epoch."""
+
+    client: Client
+    informers: MachineInformers
+    modes: Modes
+    writer: MachineWriter
+    recorder: Recorder
+    settings: LiveUpdateSettings
+    act: Observer
+    now: Callable[[], float]
