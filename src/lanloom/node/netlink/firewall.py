@@ -17,13 +17,23 @@ from lanloom.node.netlink.packetfilter import NFNL_SUBSYS_NFTABLES, open_filter_
 
 Hook = Literal["input", "forward"]
 
+NFTA_CHAIN_TABLE, NFTA_CHAIN_NAME, NFTA_CHAIN_HOOK, NFTA_CHAIN_POLICY = 1, 3, 4, 5
+NFTA_HOOK_HOOKNUM = 1
+NFTA_RULE_TABLE, NFTA_RULE_CHAIN, NFTA_RULE_EXPRESSIONS = 1, 2, 4
+NFTA_EXPR_NAME, NFTA_EXPR_DATA = 1, 2
+NFTA_CMP_DATA = 3
+NFTA_IMMEDIATE_DATA = 2
+NFTA_DATA_VERDICT, NFTA_VERDICT_CODE = 2, 1
+NFTA_MATCH_NAME = NFTA_TARGET_NAME = 1
+
 _HEADER = struct.Struct("!BBH")
 _GETCHAIN, _GETRULE = 4, 7
 _ANY_FAMILY = _HEADER.pack(0, 0, 0)
 _HOOKS: Mapping[int, Hook] = {1: "input", 2: "forward"}
 _VERSIONS = {1: (4, 6), 2: (4,), 10: (6,)}
 _FAMILIES = {1: "inet", 2: "ip", 10: "ip6"}
-_DROP = 0
+_DROP, _ACCEPT = b"\0\0\0\0", b"\0\0\0\1"
+"""Verdicts and policies of chains, as the kernel's numbers in network byte order."""
 
 
 class FilterChain(NamedTuple):
@@ -90,18 +100,19 @@ def dropping_chains(chains: list[bytes], rules: list[bytes]) -> tuple[FilterChai
     bridged: set[_Key] = set()
     for body in rules:
         values = attributes(body, _HEADER.size)
-        key = (body[0], values.get(1, b""), values.get(2, b""))
-        last[key] = values.get(4, b"")
+        key = (body[0], values.get(NFTA_RULE_TABLE, b""), values.get(NFTA_RULE_CHAIN, b""))
+        last[key] = values.get(NFTA_RULE_EXPRESSIONS, b"")
         if _is_about_bridges(last[key]):
             bridged.add(key)
     found = []
     for body in chains:
         values, family = attributes(body, _HEADER.size), body[0]
-        hook = _HOOKS.get(int.from_bytes(attributes(values.get(4, b"")).get(1, b""), "big"))
-        key = (family, values.get(1, b""), values.get(3, b""))
-        if 4 not in values or hook is None or family not in _VERSIONS:
+        place = attributes(values.get(NFTA_CHAIN_HOOK, b""))
+        hook = _HOOKS.get(int.from_bytes(place.get(NFTA_HOOK_HOOKNUM, b""), "big"))
+        key = (family, values.get(NFTA_CHAIN_TABLE, b""), values.get(NFTA_CHAIN_NAME, b""))
+        if NFTA_CHAIN_HOOK not in values or hook is None or family not in _VERSIONS:
             continue
-        if int.from_bytes(values.get(5, b"\1"), "big") != _DROP and not _drops_all(last.get(key, b"")):
+        if values.get(NFTA_CHAIN_POLICY, _ACCEPT) != _DROP and not _drops_all(last.get(key, b"")):
             continue
         title = f"{_FAMILIES[family]} {text(key[1])} {text(key[2])}"
         found.append(FilterChain(hook, frozenset(_VERSIONS[family]), title, key in bridged))
@@ -111,12 +122,11 @@ def dropping_chains(chains: list[bytes], rules: list[bytes]) -> tuple[FilterChai
 def _is_about_bridges(expressions: bytes) -> bool:
     compared = []
     for _, each in walk(expressions):
-        parts = attributes(each)
-        name, data = text(parts.get(1)), attributes(parts.get(2, b""))
-        if name == "match" and text(data.get(1)) == "physdev":
+        name, data = _expression(each)
+        if name == "match" and text(data.get(NFTA_MATCH_NAME)) == "physdev":
             return True
         if name == "cmp":
-            compared.append(data.get(3, b""))
+            compared.append(data.get(NFTA_CMP_DATA, b""))
     return len(set(compared)) < len(compared)
 
 
@@ -124,13 +134,18 @@ def _drops_all(expressions: bytes) -> bool:
     """Return whether a rule, which compares nothing, drops or rejects each packet."""
     drops = False
     for _, each in walk(expressions):
-        parts = attributes(each)
-        name, data = text(parts.get(1)), attributes(parts.get(2, b""))
+        name, data = _expression(each)
         if name == "immediate":
-            verdict = attributes(attributes(data.get(2, b"")).get(2, b"")).get(1, b"\xff")
-            drops |= int.from_bytes(verdict, "big") == _DROP
-        elif name == "reject" or (name == "target" and text(data.get(1)) == "REJECT"):
+            loaded = attributes(data.get(NFTA_IMMEDIATE_DATA, b""))
+            drops |= attributes(loaded.get(NFTA_DATA_VERDICT, b"")).get(NFTA_VERDICT_CODE) == _DROP
+        elif name == "reject" or (name == "target" and text(data.get(NFTA_TARGET_NAME)) == "REJECT"):
             drops = True
         elif name not in ("counter", "log"):
             return False
     return drops
+
+
+def _expression(body: bytes) -> tuple[str, dict[int, bytes]]:
+    """Return the name of an expression, and its data by their numbers."""
+    parts = attributes(body)
+    return text(parts.get(NFTA_EXPR_NAME)), attributes(parts.get(NFTA_EXPR_DATA, b""))
