@@ -1,6 +1,7 @@
 """Alongside KubeVirt: what is KubeVirt's is never written, and what a machine waits for is reported."""
 
 from collections.abc import Awaitable, Callable
+from typing import Any
 
 import pytest
 
@@ -39,6 +40,24 @@ async def sync(scene: Scene, nad: str) -> None:
     path = "/spec/networks/1/multus/networkName"
     steps = [{"op": "replace", "path": path, "value": nad}]
     await scene.client.json_patch(VIRTUAL_MACHINE_INSTANCES, "vm", steps, PLACE)
+
+
+async def edited_alongside(
+    scene: Scene,
+    version: str = "v1.9.0",
+    *,
+    methods: list[str] = LIVE,
+    nad: str = "new",
+    synced: bool = True,
+    **status: Any,
+) -> None:
+    """A machine runs alongside a KubeVirt, which takes the user's edit of its network to the instance, if `synced`."""
+    await install(scene, version, methods)
+    await scene.start({"blue": "old"}, **status)
+    scene.lead()
+    await scene.edit(on({"blue": nad}))
+    if synced:
+        await sync(scene, nad)
 
 
 def written(scene: Scene) -> set[str]:
@@ -126,11 +145,7 @@ def test_strategies_unset() -> None:
     """Where KubeVirt migrates nothing by itself, the condition says which field would change that."""
 
     async def story(scene: Scene) -> None:
-        await install(scene, "v1.9.0")
-        await scene.start({"blue": "old"})
-        scene.lead()
-        await scene.edit(on({"blue": "new"}))
-        await sync(scene, "new")
+        await edited_alongside(scene, methods=[])
         await scene.rest()
         found = await scene.condition("NetworksCurrent")
         assert found is not None
@@ -144,11 +159,7 @@ def test_missing_nad_beside_kubevirt() -> None:
     """A NAD that is missing is named, though KubeVirt has taken the edit over and waits endlessly."""
 
     async def story(scene: Scene) -> None:
-        await install(scene, "v1.9.0", LIVE)
-        await scene.start({"blue": "old"})
-        scene.lead()
-        await scene.edit(on({"blue": "fresh"}))
-        await sync(scene, "fresh")
+        await edited_alongside(scene, nad="fresh")
         await scene.rest()
         assert await scene.reason() == ("False", "PreflightFailed")
 
@@ -176,11 +187,7 @@ def test_failures_beside_kubevirt() -> None:
     """KubeVirt tries a change endlessly: however often it failed, nothing says that no migration follows."""
 
     async def story(scene: Scene) -> None:
-        await install(scene, "v1.9.0", LIVE)
-        await scene.start({"blue": "old"})
-        scene.lead()
-        await scene.edit(on({"blue": "new"}))
-        await sync(scene, "new")
+        await edited_alongside(scene)
         await migration_by_kubevirt(scene)
         await scene.fail_migration()
         await scene.rest()
@@ -194,11 +201,7 @@ def test_a_network_that_goes_during_the_migration() -> None:
     """The preflight counts until the target pod has its networks; then the migration goes on."""
 
     async def story(scene: Scene) -> None:
-        await install(scene, "v1.9.0", LIVE)
-        await scene.start({"blue": "old"})
-        scene.lead()
-        await scene.edit(on({"blue": "new"}))
-        await sync(scene, "new")
+        await edited_alongside(scene)
         await migration_by_kubevirt(scene)
         await scene.client.delete(NADS, "new", PLACE)
         for phase, reason in (
@@ -218,11 +221,7 @@ def test_an_update_of_kubevirt() -> None:
     """While KubeVirt is updated it migrates no machine, and the condition of who waits for that says so."""
 
     async def story(scene: Scene) -> None:
-        await install(scene, "v1.9.0", LIVE)
-        await scene.start({"blue": "old"})
-        scene.lead()
-        await scene.edit(on({"blue": "new"}))
-        await sync(scene, "new")
+        await edited_alongside(scene)
         for status, told in (
             ({"observedDeploymentID": "a", "targetDeploymentID": "b"}, True),
             ({"observedDeploymentID": "b"}, False),
@@ -242,11 +241,7 @@ def test_a_port_that_is_left_behind() -> None:
     """The condition of a machine that can't migrate names both ways to the network that its instance names."""
 
     async def story(scene: Scene) -> None:
-        await install(scene, "v1.9.0", LIVE)
-        await scene.start({"blue": "old"}, conditions=[{"type": "LiveMigratable", "status": "False"}])
-        scene.lead()
-        await scene.edit(on({"blue": "new"}))
-        await sync(scene, "new")
+        await edited_alongside(scene, conditions=[{"type": "LiveMigratable", "status": "False"}])
         await scene.rest()
         reason, text = await message(scene)
         assert reason == "NotMigratable"
@@ -259,11 +254,7 @@ def test_reversion_beside_kubevirt() -> None:
     """A change whose migrations by KubeVirt failed is taken back in the VirtualMachine, which is a user's."""
 
     async def story(scene: Scene) -> None:
-        await install(scene, "v1.9.0", LIVE)
-        await scene.start({"blue": "old"})
-        scene.lead()
-        await scene.edit(on({"blue": "new"}))
-        await sync(scene, "new")
+        await edited_alongside(scene)
         await migration_by_kubevirt(scene)
         await scene.fail_migration()
         await scene.rest()
@@ -283,10 +274,7 @@ def test_old_kubevirt() -> None:
     """A KubeVirt without the feature is named, with what to do."""
 
     async def story(scene: Scene) -> None:
-        await install(scene, "v1.7.2", LIVE)
-        await scene.start({"blue": "old"})
-        scene.lead()
-        await scene.edit(on({"blue": "new"}))
+        await edited_alongside(scene, "v1.7.2", synced=False)
         await scene.rest()
         found = await scene.condition("NetworksCurrent")
         assert found is not None
@@ -303,10 +291,7 @@ def test_kubevirt_leaves() -> None:
     """When KubeVirt is removed, Lanloom takes its part over."""
 
     async def story(scene: Scene) -> None:
-        await install(scene, "v1.7.2", LIVE)
-        await scene.start({"blue": "old"})
-        scene.lead()
-        await scene.edit(on({"blue": "new"}))
+        await edited_alongside(scene, "v1.7.2", synced=False)
         await scene.rest()
         assert await scene.nads() == {"blue": "old"}
         await scene.client.delete(KUBEVIRTS, "kubevirt", PLACE)
