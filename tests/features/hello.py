@@ -3,11 +3,12 @@
 import click
 from msgspec import Struct
 
-from lanloom.api.admission import AdmissionRequest, Verdict, new_of, refusal
+from lanloom.api.admission import AdmissionRequest, new_of
 from lanloom.api.meta import Key, Object
 from lanloom.api.resource import Resource
 from lanloom.kube.controller import Controller
 from lanloom.kube.ports import Reader
+from lanloom.refusals import Malformed
 from lanloom.runtime.blockers import Answer, Blocker, DeletionQuestion
 from lanloom.runtime.cni.calls import Call, Raw
 from lanloom.runtime.cni.server import CniService
@@ -63,12 +64,12 @@ RIGHTS = Rights(
 class HelloAdmission(TableAdmission):
     """Answers admission requests about greetings."""
 
-    async def judge(self, request: AdmissionRequest) -> Verdict:
+    async def judge(self, request: AdmissionRequest) -> tuple[str, ...]:
         """Refuses a greeting without a name."""
         new = new_of(GREETINGS, request)
         if new is not None and not new.spec.whom:
-            return refusal(f"Greeting {new.metadata.name}: spec.whom is empty; say whom to greet")
-        return Verdict()
+            raise Malformed(f"Greeting {new.metadata.name}: spec.whom is empty; say whom to greet")
+        return ()
 
 
 WEBHOOKS = (Webhook("validate", GREETINGS, WRITTEN, HelloAdmission.judge),)

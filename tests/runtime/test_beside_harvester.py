@@ -5,7 +5,6 @@ from typing import Any, NamedTuple
 
 import pytest
 
-from lanloom.api.admission import Verdict
 from lanloom.api.harvester import (
     CLUSTER_NETWORKS,
     GROUP,
@@ -16,6 +15,7 @@ from lanloom.api.harvester import (
 from lanloom.api.multus import NADS
 from lanloom.api.names import HARVESTER_CONTROLLER
 from lanloom.features import FEATURES
+from lanloom.refusals import Denied
 from lanloom.runtime.feature import webhooks_of
 from lanloom.runtime.webhookconfig import webhook_configurations
 from lanloom.runtime.webhooktable import TableAdmission, Webhook
@@ -106,8 +106,8 @@ def test_both_modes_ask_the_same() -> None:
 def test_its_own_writes_are_not_judged(kind: Any) -> None:
     """Whatever a feature says of what its controller manages: its writes pass, and those of others are judged."""
 
-    async def refuse(_admission: TableAdmission, _request: object) -> Verdict:
-        return Verdict(allowed=False, message="no")
+    async def refuse(_admission: TableAdmission, _request: object) -> tuple[str, ...]:
+        raise Denied("no")
 
     admission = TableAdmission([Webhook("validate", kind, ("CREATE",), refuse)])
     for user, allowed in ((HARVESTER_CONTROLLER, True), ("jane", False)):

@@ -11,6 +11,7 @@ from hypothesis import strategies as st
 from lanloom.api.admission import AdmissionRequest, Verdict, refusal
 from lanloom.api.names import NODE_USER_PREFIX
 from lanloom.features import FEATURES
+from lanloom.refusals import Denied
 from lanloom.runtime.feature import webhooks_of
 from lanloom.runtime.identity import AGENTS, MANAGERS
 from lanloom.runtime.webhooktable import TableAdmission, Webhook
@@ -55,9 +56,9 @@ class Asked:
             self.seen.append(request)
             return Verdict(patch=({"op": "add", "path": "/spec/filled", "value": "in"},))
 
-        async def judge(_admission: TableAdmission, request: AdmissionRequest) -> Verdict:
+        async def judge(_admission: TableAdmission, request: AdmissionRequest) -> tuple[str, ...]:
             self.seen.append(request)
-            return refusal(WHY)
+            raise Denied(WHY)
 
         verb = self._row.verb
         table = TableAdmission([self._row._replace(function=mutate if verb == "mutate" else judge)])
@@ -189,8 +190,8 @@ def test_a_deletion_is_granted_once(row: Webhook) -> None:
 def test_a_deletion_keeps_its_warnings() -> None:
     """A repeated request gets the warnings again for what an object waits."""
 
-    async def warn(_admission: TableAdmission, _request: AdmissionRequest) -> Verdict:
-        return Verdict(warnings=("it is used",))
+    async def warn(_admission: TableAdmission, _request: AdmissionRequest) -> tuple[str, ...]:
+        return ("it is used",)
 
     for row in DELETIONS:
         table = TableAdmission([row._replace(function=warn)])

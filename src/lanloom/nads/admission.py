@@ -24,10 +24,8 @@ from msgspec.structs import replace
 from lanloom.api.admission import (
     AdmissionRequest,
     Unreadable,
-    Verdict,
     new_of,
     old_of,
-    refusal,
 )
 from lanloom.api.core import PODS, Pod
 from lanloom.api.dummy import ADMITTED
@@ -257,28 +255,25 @@ class ReferenceAdmission(TableAdmission):
         self._now = now
         self._reservations = Reservations(client, nad_of, seen, now=now)
 
-    async def validate_reference(self, request: AdmissionRequest) -> Verdict:
-        """Return whether a machine, a pod or a swap may refer to the networks that it names.
+    async def validate_reference(self, request: AdmissionRequest) -> tuple[str, ...]:
+        """Allow or refuse that a machine, a pod or a swap refers to the networks that it names.
 
         What was allowed is noted, unless it is a dry run.
         """
         kind = _KINDS.get(request.resource.resource)
         if kind is None:
-            return Verdict()
+            return ()
         try:
             new, old = new_of(kind, request), old_of(kind, request)
         except Unreadable:
-            return Verdict()  # the API server's schema, or KubeVirt, has to say so
+            return ()  # the API server's schema, or KubeVirt, has to say so
         if new is None:
-            return Verdict()
+            return ()
         new = _placed(new, request)
         until = asyncio.get_running_loop().time() + NOTE_SECONDS
-        try:
-            for reference, nad in self._candidates(new_references(new, old)):
-                await self._validate(request, new, old, reference, nad, until)
-        except Denied as refused:
-            return refusal(refused)
-        return Verdict()
+        for reference, nad in self._candidates(new_references(new, old)):
+            await self._validate(request, new, old, reference, nad, until)
+        return ()
 
     def _candidates(self, references: Sequence[Key]) -> list[tuple[Key, Key]]:
         """Return each reference with the NADs that it may mean and that are guarded, claimed or limited.

@@ -27,7 +27,7 @@ from lanloom.api.multus import NADS
 from lanloom.api.names import HARVESTER_CONTROLLER
 from lanloom.api.resource import Resource
 from lanloom.kube.errors import KubeError
-from lanloom.refusals import Refusal
+from lanloom.refusals import Malformed, Refusal
 from lanloom.runtime.identity import is_agent
 
 Verb = Literal["mutate", "validate", "refer"]
@@ -46,8 +46,9 @@ Watched = tuple[tuple[Resource[Any], tuple[str, ...]], ...]
 class Webhook(NamedTuple):
     """A row of the table. `function` is called with the feature's admission and the request.
 
-    It returns a Verdict for `mutate`, an awaitable of one for the other verbs. `validate` sees the status
-    subresource of kinds that are not Harvester's, too. Objects with the label `unless` are not sent, so that Lanloom's
+    For `mutate` it returns a Verdict, for the other verbs an awaitable of warnings; it raises a refusal. What can't be
+    read stays as it is, and `validate` says what is wrong with it. `validate` sees the status subresource of kinds that
+    are not Harvester's, too. Objects with the label `unless` are not sent, so that Lanloom's
     own don't wait for it: `validate` must refuse one in which something is left to fill in.
     """
 
@@ -92,7 +93,10 @@ class TableAdmission:
     def mutate(self, request: AdmissionRequest) -> Verdict:
         """Return defaults as a JSON patch."""
         function = self._find("mutate", request)
-        verdict: Verdict = function(self, as_living(request)) if function is not None else Verdict()
+        try:
+            verdict: Verdict = function(self, as_living(request)) if function is not None else Verdict()
+        except (Malformed, Unreadable):
+            return Verdict()
         return verdict
 
     async def validate(self, request: AdmissionRequest) -> Verdict:
@@ -105,7 +109,9 @@ class TableAdmission:
 
     async def _decide(self, verb: Verb, request: AdmissionRequest) -> Verdict:
         function = self._find(verb, request)
-        verdict: Verdict = await function(self, as_living(request)) if function is not None else Verdict()
+        if function is None:
+            return Verdict()
+        verdict = await verdict_of(function(self, as_living(request)))
         return verdict if verdict.allowed or not is_granted(request) else Verdict()
 
     def _find(self, verb: Verb, request: AdmissionRequest) -> Callable[[Any, AdmissionRequest], Any] | None:

@@ -12,7 +12,6 @@ from lanloom.api.admission import (
     AdmissionRequest,
     Unreadable,
     UserInfo,
-    Verdict,
     new_of,
     old_of,
 )
@@ -55,7 +54,6 @@ from lanloom.runtime.webhooktable import (
     WRITTEN,
     TableAdmission,
     Webhook,
-    verdict_of,
 )
 from lanloom.text import listed
 
@@ -288,23 +286,8 @@ class DummyAdmission(TableAdmission):
         self._in_flight = in_flight
         self._objects = ObjectValidator(client, reader, in_flight, now=now)
 
-    async def validate_network(self, request: AdmissionRequest) -> Verdict:
+    async def validate_network(self, request: AdmissionRequest) -> tuple[str, ...]:
         """Allow or refuse what is written of a DummyClusterNetwork."""
-        return await verdict_of(self._network(request))
-
-    async def validate_nad(self, request: AdmissionRequest) -> Verdict:
-        """Allow or refuse what is written of a NAD."""
-        return await verdict_of(self._nad(request))
-
-    async def validate_addresses(self, request: AdmissionRequest) -> Verdict:
-        """Allow or refuse what is written of a Network that an isolated network has for its subnets."""
-        return await verdict_of(self._addresses(request))
-
-    async def validate_config(self, request: AdmissionRequest) -> Verdict:
-        """Allow or refuse what is written of a VlanConfig."""
-        return await verdict_of(self._config(request))
-
-    async def _network(self, request: AdmissionRequest) -> tuple[str, ...]:
         new, old = new_of(DUMMY_CLUSTER_NETWORKS, request), old_of(DUMMY_CLUSTER_NETWORKS, request)
         if request.sub_resource and new is not None:
             if not await self._is_manager(request.user_info):
@@ -318,7 +301,8 @@ class DummyAdmission(TableAdmission):
             self._in_flight.add(DUMMY_CLUSTER_NETWORKS, request, new, old)
         return warnings
 
-    async def _nad(self, request: AdmissionRequest) -> tuple[str, ...]:
+    async def validate_nad(self, request: AdmissionRequest) -> tuple[str, ...]:
+        """Allow or refuse what is written of a NAD."""
         try:
             new, old = new_of(NADS, request), old_of(NADS, request)
         except Unreadable:
@@ -329,14 +313,16 @@ class DummyAdmission(TableAdmission):
             self._in_flight.add(NADS, request, new, old)
         return ()
 
-    async def _addresses(self, request: AdmissionRequest) -> tuple[str, ...]:
+    async def validate_addresses(self, request: AdmissionRequest) -> tuple[str, ...]:
+        """Allow or refuse what is written of a Network that an isolated network has for its subnets."""
         new, old = new_of(NETWORKS, request), old_of(NETWORKS, request)
         owned = any(item is not None and owner_of(item) for item in (new, old))
         if not owned or request.sub_resource or await self._is_manager(request.user_info):
             return ()
         return await self._objects.addresses(new, old)
 
-    async def _config(self, request: AdmissionRequest) -> tuple[str, ...]:
+    async def validate_config(self, request: AdmissionRequest) -> tuple[str, ...]:
+        """Allow or refuse what is written of a VlanConfig."""
         try:
             new, old = new_of(VLAN_CONFIGS, request), old_of(VLAN_CONFIGS, request)
         except Unreadable:

@@ -59,7 +59,7 @@ from lanloom.nads.users import NadUsers
 from lanloom.refusals import Denied
 from lanloom.runtime.identity import NodeOfPod, agent_node
 from lanloom.runtime.ports import LanUplinks
-from lanloom.runtime.webhooktable import EVERY, WRITTEN, TableAdmission, Webhook, verdict_of
+from lanloom.runtime.webhooktable import EVERY, WRITTEN, TableAdmission, Webhook
 from lanloom.text import listed
 
 IsManager = Callable[[UserInfo], Awaitable[bool]]
@@ -115,23 +115,8 @@ class LanAdmission(TableAdmission):
             )
         )
 
-    async def validate_lan(self, request: AdmissionRequest) -> Verdict:
+    async def validate_lan(self, request: AdmissionRequest) -> tuple[str, ...]:
         """Allow or refuse what is written of a LAN."""
-        return await verdict_of(self._lan(request))
-
-    async def validate_nad(self, request: AdmissionRequest) -> Verdict:
-        """Allow or refuse what is written of a NAD, as far as it is a LAN's."""
-        return await verdict_of(self._nad(request))
-
-    async def validate_network(self, request: AdmissionRequest) -> Verdict:
-        """Allow or refuse what is written of a Network that a LAN has for its subnets."""
-        return await verdict_of(self._network(request))
-
-    async def validate_report(self, request: AdmissionRequest) -> Verdict:
-        """Allow an agent the report of its own node only."""
-        return await verdict_of(self._report(request))
-
-    async def _lan(self, request: AdmissionRequest) -> tuple[str, ...]:
         new, old = new_of(LANS, request), old_of(LANS, request)
         if new is None:
             return await self._lan_deletion(old, request) if old is not None else ()
@@ -199,7 +184,8 @@ class LanAdmission(TableAdmission):
                 lambda found: check_reported(old, new, found), cached_then_live(reports, self._list_reports)
             )
 
-    async def _nad(self, request: AdmissionRequest) -> tuple[str, ...]:
+    async def validate_nad(self, request: AdmissionRequest) -> tuple[str, ...]:
+        """Allow or refuse what is written of a NAD, as far as it is a LAN's."""
         try:
             new, old = new_of(NADS, request), old_of(NADS, request)
         except Unreadable:
@@ -284,7 +270,8 @@ class LanAdmission(TableAdmission):
             requests = (request.title for request in pending(nad, use.seen, self._now()))
             check_unused(nad, map(str, use.users_of(nad.metadata.key)), requests)
 
-    async def _network(self, request: AdmissionRequest) -> tuple[str, ...]:
+    async def validate_network(self, request: AdmissionRequest) -> tuple[str, ...]:
+        """Allow or refuse what is written of a Network that a LAN has for its subnets."""
         new, old = new_of(NETWORKS, request), old_of(NETWORKS, request)
         uid = next((one for item in (old, new) if item is not None and (one := owner_of(item.metadata))), "")
         known = self._informers.of_uid(uid)
@@ -295,7 +282,8 @@ class LanAdmission(TableAdmission):
             return ()
         return network_of(lan).check(new, old, title_of(lan))
 
-    async def _report(self, request: AdmissionRequest) -> tuple[str, ...]:
+    async def validate_report(self, request: AdmissionRequest) -> tuple[str, ...]:
+        """Allow an agent the report of its own node only."""
         node = agent_node(request.user_info, self._node_of_pod)
         if node is None:
             return ()

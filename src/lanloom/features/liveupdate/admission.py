@@ -8,7 +8,7 @@ from collections.abc import Awaitable, Callable
 
 from msgspec.structs import replace
 
-from lanloom.api.admission import AdmissionRequest, Unreadable, UserInfo, Verdict, new_of, old_of, refusal
+from lanloom.api.admission import AdmissionRequest, Unreadable, UserInfo, new_of, old_of
 from lanloom.api.kubevirt import VIRTUAL_MACHINE_INSTANCES, VIRTUAL_MACHINES, VirtualMachine
 from lanloom.api.kubevirtconfig import KUBEVIRTS
 from lanloom.api.liveupdate import NETWORK_SWAPS, NetworkSwap
@@ -38,7 +38,7 @@ from lanloom.kube.inflight import InFlight
 from lanloom.kube.informer import Informer
 from lanloom.kube.lookup import cached_then_live, get_or_none, list_or_empty, recheck
 from lanloom.kube.ports import Client
-from lanloom.refusals import Denied, Refusal
+from lanloom.refusals import Denied
 from lanloom.runtime.identity import NodeOfPod, agent_node
 from lanloom.runtime.webhooktable import EVERY, WRITTEN, TableAdmission, Webhook
 
@@ -70,17 +70,15 @@ class LiveUpdateAdmission(TableAdmission):
         self._in_flight = in_flight
         in_flight.follow(NETWORK_SWAPS, swaps)
 
-    async def validate_swap(self, request: AdmissionRequest) -> Verdict:
+    async def validate_swap(self, request: AdmissionRequest) -> tuple[str, ...]:
         """Allow or refuse what is written of a NetworkSwap."""
         try:
             await self._validate(request)
-        except (Refusal, Unreadable) as error:
-            return refusal(error)
         except KubeError as error:
-            return refusal(Denied(f"the swaps of the NIC can't be read now because {error}; try again"))
-        return Verdict()
+            raise Denied(f"the swaps of the NIC can't be read now because {error}; try again") from error
+        return ()
 
-    async def validate_machine(self, request: AdmissionRequest) -> Verdict:
+    async def validate_machine(self, request: AdmissionRequest) -> tuple[str, ...]:
         """Refuse an edit that adds a network which namespace isolation forbids; warn where a machine begins with one.
 
         Multus judges the pods of machines that start. The manager gives a machine a former network back after a move
@@ -92,20 +90,22 @@ class LiveUpdateAdmission(TableAdmission):
         try:
             new, old = new_of(VIRTUAL_MACHINES, request), old_of(VIRTUAL_MACHINES, request)
         except Unreadable:
-            return Verdict()  # the API server's schema, or KubeVirt, has to say so
+            return ()  # the API server's schema, or KubeVirt, has to say so
         if new is None:
-            return Verdict()
+            return ()
         problems = forbidden_networks(new, old, request.namespace, self._isolation)
-        if old is not None and not problems:
-            return self._verdict(await self._warnings(new, old, request))
         if old is None:
-            return Verdict(warnings=problems)
-        return Verdict() if await self._is_manager(request.user_info) else refusal("; ".join(problems))
-
-    def _verdict(self, warnings: tuple[str, ...]) -> Verdict:
-        if not warnings or not self._refuse_edits:
-            return Verdict(warnings=warnings)
-        return refusal(f"{'; '.join(warnings)}. The manager refuses such edits (--live-update-edits=refuse)")
+            return problems
+        if problems:
+            if not await self._is_manager(request.user_info):
+                raise Denied("; ".join(problems))
+            return ()
+        warnings = await self._warnings(new, old, request)
+        if warnings and self._refuse_edits:
+            raise Denied(
+                f"{'; '.join(warnings)}. The manager refuses such edits (--live-update-edits=refuse)"
+            )
+        return warnings
 
     async def _warnings(
         self, new: VirtualMachine, old: VirtualMachine, request: AdmissionRequest

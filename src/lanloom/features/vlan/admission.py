@@ -48,7 +48,6 @@ from lanloom.runtime.webhooktable import (
     as_living,
     is_granted,
     only_releases,
-    verdict_of,
 )
 
 UPLINK_SECONDS = 8.0
@@ -82,47 +81,34 @@ class VlanAdmission(TableAdmission):
         self._users = users
 
     def label(self, request: AdmissionRequest) -> Verdict:
-        """Fill in the labels that a NAD's configuration implies."""
-        return self._fill_in(request, _labelled)
+        """Fill in the labels that a NAD's configuration implies; Harvester's controller does that itself."""
+        return Verdict() if self._coexists() else _labelled(request)
 
     def write_mac(self, request: AdmissionRequest) -> Verdict:
-        """Write a VlanConfig's MAC address as the schema wants it."""
-        return self._fill_in(request, _in_base64)
+        """Write a VlanConfig's MAC address as the schema wants it; Harvester's controller does that itself."""
+        return Verdict() if self._coexists() else _in_base64(request)
 
-    def _fill_in(self, request: AdmissionRequest, defaults: Callable[[AdmissionRequest], Verdict]) -> Verdict:
-        """Fill in nothing alongside Harvester's controller, which writes these fields."""
-        if self._coexists():
-            return Verdict()
-        try:
-            return defaults(request)
-        except Unreadable:
-            return Verdict()  # the validating webhook says what is wrong
-
-    async def report(self, request: AdmissionRequest) -> Verdict:
+    async def report(self, request: AdmissionRequest) -> tuple[str, ...]:
         """Allow an agent the reports of its own node only."""
-        return _report(request, self._node_of_pod)
+        _check_report(request, agent_node(request.user_info, self._node_of_pod))
+        return ()
 
-    async def decide(self, request: AdmissionRequest) -> Verdict:
-        """Allow the request, or refuse it with the reason. No request is refused because a watch lags behind, but one
-        that can't be judged is.
+    async def decide(self, request: AdmissionRequest) -> tuple[str, ...]:
+        """Allow or refuse the request. None is refused because a watch lags behind, but one that can't be judged is.
 
         A malformed object is no reason to read anything, however often it is sent. What is allowed counts for
         the next request, although no watch has brought it.
         """
-        verdict = await self._check_live(request)
-        if verdict.allowed:
-            reserve(request, self._in_flight)
-        return verdict
+        rule = partial(_check, request, users=self._users, coexisting=self._coexists())
+        warnings = await self._check_in_time(rule)
+        reserve(request, self._in_flight)
+        return warnings
 
     async def check_lan_uplink(self, namespace: str, cluster_network: str, vlan: int) -> None:
         """Raise Denied where LANs of a namespace may not be joined to a VLAN; the port LAN_UPLINKS."""
         rule = partial(check_lan_uplink, namespace, cluster_network, vlan)
         live = LiveReader(self._client, self._reader, self._in_flight)
         await recheck(rule, live.views())
-
-    async def _check_live(self, request: AdmissionRequest) -> Verdict:
-        rule = partial(_check, request, users=self._users, coexisting=self._coexists())
-        return await verdict_of(self._check_in_time(rule))
 
     async def _check_in_time(self, rule: Callable[[ClusterReader], tuple[str, ...]]) -> tuple[str, ...]:
         """Wait alongside Harvester for uplinks that are being built: a manifest may hold them and addresses on them."""
@@ -224,18 +210,13 @@ def _in_base64(request: AdmissionRequest) -> Verdict:
     return Verdict(patch=({"op": "replace", "path": path, "value": value},), warnings=(warning,))
 
 
-def _report(request: AdmissionRequest, node_of_pod: NodeOfPod) -> Verdict:
-    node = agent_node(request.user_info, node_of_pod)
+def _check_report(request: AdmissionRequest, node: str | None) -> None:
     kind = _REPORTS[request.resource.resource]
-    try:
-        new, old = new_of(kind, request), old_of(kind, request)
-        check = check_report_deletion if new is None else check_report
-        for report in (new, old):
-            if report is not None and node is not None:
-                check(report, kind, node)
-    except (Refusal, Unreadable) as refused:
-        return refusal(refused)
-    return Verdict()
+    new, old = new_of(kind, request), old_of(kind, request)
+    check = check_report_deletion if new is None else check_report
+    for report in (new, old):
+        if report is not None and node is not None:
+            check(report, kind, node)
 
 
 _REPORTS: dict[str, Resource[Any]] = {kind.plural: kind for kind in (CLUSTER_NETWORK_NODES, VLAN_STATUSES)}

@@ -55,9 +55,9 @@ from lanloom.kube.inflight import InFlight
 from lanloom.kube.lookup import get_or_none
 from lanloom.kube.ports import Client
 from lanloom.nads.faults import check_faults
-from lanloom.refusals import Denied, Malformed
+from lanloom.refusals import Denied
 from lanloom.runtime.identity import Managers
-from lanloom.runtime.webhooktable import EVERY, WRITTEN, TableAdmission, Webhook, verdict_of
+from lanloom.runtime.webhooktable import EVERY, WRITTEN, TableAdmission, Webhook
 from lanloom.text import quote
 
 AgentOf = Callable[[UserInfo], str | None]
@@ -95,39 +95,18 @@ class IpamAdmission(TableAdmission):
 
     def default_network(self, request: AdmissionRequest) -> Verdict:
         """Fill in what a network leaves out."""
-        try:
-            new = new_of(NETWORKS, request)
-            if request.sub_resource or new is None:
-                return Verdict()
-            return network_defaults(new, old_of(NETWORKS, request))
-        except (Malformed, Unreadable):
-            return Verdict()  # the validating webhook says what is wrong
+        new = new_of(NETWORKS, request)
+        if request.sub_resource or new is None:
+            return Verdict()
+        return network_defaults(new, old_of(NETWORKS, request))
 
     def default_nic(self, request: AdmissionRequest) -> Verdict:
         """Fill in what a NIC leaves out."""
-        try:
-            new = new_of(NICS, request)
-            return Verdict() if request.sub_resource or new is None else nic_defaults(new)
-        except (Malformed, Unreadable):
-            return Verdict()  # the validating webhook says what is wrong
+        new = new_of(NICS, request)
+        return Verdict() if request.sub_resource or new is None else nic_defaults(new)
 
-    async def validate_network(self, request: AdmissionRequest) -> Verdict:
-        """Allow or refuse changes of a network."""
-        return await verdict_of(self._network(request))
-
-    async def validate_nic(self, request: AdmissionRequest) -> Verdict:
-        """Allow or refuse changes of a NIC."""
-        return await verdict_of(self._nic(request))
-
-    async def validate_nad(self, request: AdmissionRequest) -> Verdict:
+    async def validate_nad(self, request: AdmissionRequest) -> tuple[str, ...]:
         """Allow or refuse the routes of a NAD."""
-        return await verdict_of(self._nad(request))
-
-    async def validate_lan(self, request: AdmissionRequest) -> Verdict:
-        """Allow or refuse a LAN that brings networks together."""
-        return await verdict_of(self._lan(request))
-
-    async def _nad(self, request: AdmissionRequest) -> tuple[str, ...]:
         try:
             new, old = new_of(NADS, request), old_of(NADS, request)
         except Unreadable:
@@ -139,7 +118,8 @@ class IpamAdmission(TableAdmission):
             self._in_flight.add(NADS, request, new, old)
         return warnings
 
-    async def _lan(self, request: AdmissionRequest) -> tuple[str, ...]:
+    async def validate_lan(self, request: AdmissionRequest) -> tuple[str, ...]:
+        """Allow or refuse a LAN that brings networks together."""
         if request.sub_resource or self._wires is None:
             return ()
         try:
@@ -148,7 +128,8 @@ class IpamAdmission(TableAdmission):
             return ()  # the webhook of LANs says what is wrong
         return await check_lan_wires(self._client, self._wires, self._in_flight, new, old)
 
-    async def _network(self, request: AdmissionRequest) -> tuple[str, ...]:
+    async def validate_network(self, request: AdmissionRequest) -> tuple[str, ...]:
+        """Allow or refuse changes of a network."""
         new, old = new_of(NETWORKS, request), old_of(NETWORKS, request)
         if request.sub_resource == STATUS and new is not None:
             await check_user(self._managers, request.user_info, f"Network {new.metadata.name}")
@@ -162,7 +143,8 @@ class IpamAdmission(TableAdmission):
             self._in_flight.add(NETWORKS, request, new, old)
         return warnings
 
-    async def _nic(self, request: AdmissionRequest) -> tuple[str, ...]:
+    async def validate_nic(self, request: AdmissionRequest) -> tuple[str, ...]:
+        """Allow or refuse changes of a NIC."""
         new, old = new_of(NICS, request), old_of(NICS, request)
         if request.sub_resource == STATUS and new is not None:
             await check_user(self._managers, request.user_info, f"Nic {new.metadata.key}")
