@@ -230,6 +230,13 @@ def dry_run_option(function: F) -> F:
     )
 
 
+def setting_option(name: str, *others: str, **settings: Any) -> Callable[[F], F]:
+    """Declare an option of a manager that the environment may give, too: as LANLOOM_ and the option's name."""
+    variable = f"LANLOOM_{name.partition('/')[0].removeprefix('--').replace('-', '_').upper()}"
+    shown: dict[str, Any] = {"envvar": variable, "show_envvar": True, "show_default": True}
+    return click.option(name, *others, **shown | settings)
+
+
 def once_option(*names: str, **settings: Any) -> Callable[[F], F]:
     """Declare a text option that may be given once: of two lists, click would silently drop the first.
 

@@ -1,10 +1,11 @@
-"""The settings of isolated networks as options: each may be a variable of the environment, too."""
+"""The settings of isolated networks as options."""
 
 from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Any, TypeVar
 
 import click
 
+from lanloom.cli.options import setting_option
 from lanloom.runtime.feature import CommandOptions
 
 if TYPE_CHECKING:
@@ -41,14 +42,8 @@ def dummy_options(*wanted: str) -> Callable[[F], F]:
     def decorate(function: F) -> F:
         for option in reversed(wanted or tuple(_TEXTS)):
             placeholder, text = _TEXTS[option]
-            function = click.option(
-                f"--dummy-{option}",
-                metavar=placeholder,
-                envvar=_variable(option),
-                show_envvar=True,
-                callback=_read,
-                help=text,
-            )(function)
+            add = setting_option(f"--dummy-{option}", metavar=placeholder, callback=_read, help=text)
+            function = add(function)
         return function
 
     return decorate
@@ -56,11 +51,10 @@ def dummy_options(*wanted: str) -> Callable[[F], F]:
 
 def dummy_default_option(default: bool | None = None) -> Callable[[F], F]:
     """`--dummy-default`: whether a network is made at start. A `default` of None leaves it to the ConfigMap."""
-    return click.option(
+    return setting_option(
         "--dummy-default/--no-dummy-default",
         default=default,
-        envvar=_variable("default"),
-        show_envvar=True,
+        show_default=False,
         help="Create an isolated network at startup unless it exists. Default: "
         + ("yes." if default is None else "no."),
     )
@@ -71,10 +65,6 @@ def given(options: dict[str, Any]) -> "Flags":
     from lanloom.features.dummy.rules.flags import Flags
 
     return Flags(**{name.removeprefix("dummy_"): value for name, value in options.items()})
-
-
-def _variable(option: str) -> str:
-    return f"LANLOOM_DUMMY_{option.upper().replace('-', '_')}"
 
 
 def _read(_context: click.Context, parameter: click.Parameter, text: str | None) -> Any:

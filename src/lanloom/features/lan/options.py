@@ -1,10 +1,11 @@
-"""LANs in a manager: options of `lanloom manager`, each of which may be a variable of the environment, too."""
+"""LANs in a manager: options of `lanloom manager`."""
 
 from collections.abc import Mapping
 from typing import Any
 
 import click
 
+from lanloom.cli.options import setting_option
 from lanloom.features.lan.rules.permits import LANS_OPTION, PORT_OPTION, SPOKES_OPTION, USUAL, Permits, ranges
 from lanloom.features.lan.rules.spec import PORT_MAX
 from lanloom.runtime.feature import CommandOptions
@@ -35,35 +36,27 @@ class PortRange(click.ParamType[tuple[int, int]]):
 
 
 _OPTIONS = (
-    click.option(
+    setting_option(
         PORT_OPTION,
         "lan_ports",
         type=PortRange(),
         multiple=True,
         metavar="PORT[-PORT]",
-        envvar="LANLOOM_LAN_PORT",
-        show_envvar=True,
         help="UDP port, or range of ports, that LANs may use as vxlanPort. May be repeated. Default: "
         f"{ranges(USUAL)}, but for ports of known services of nodes.",
     ),
-    click.option(
+    setting_option(
         LANS_OPTION,
         type=click.IntRange(1, _MOST),
         default=USUAL.lans,
-        show_default=True,
         metavar="NUMBER",
-        envvar="LANLOOM_LAN_MAX_LANS",
-        show_envvar=True,
         help="LANs, each with its VNI and its network namespace, that one namespace may have.",
     ),
-    click.option(
+    setting_option(
         SPOKES_OPTION,
         type=click.IntRange(1, _MOST),
         default=USUAL.spokes,
-        show_default=True,
         metavar="NUMBER",
-        envvar="LANLOOM_LAN_MAX_SPOKES",
-        show_envvar=True,
         help="Spokes, whose names are unique in the cluster, that the LANs of one namespace may have.",
     ),
 )

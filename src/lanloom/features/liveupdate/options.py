@@ -1,10 +1,11 @@
-"""Live update in a manager: options of `lanloom manager`, each of which may be a variable of the environment, too."""
+"""Live update in a manager: options of `lanloom manager`."""
 
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
 import click
 
+from lanloom.cli.options import setting_option
 from lanloom.runtime.feature import CommandOptions
 
 if TYPE_CHECKING:
@@ -28,76 +29,55 @@ def _namespaces(_ctx: click.Context, _parameter: click.Parameter, value: str) ->
 
 
 _OPTIONS = (
-    click.option(
+    setting_option(
         "--live-update-nad-ref/--no-live-update-nad-ref",
         default=True,
         show_default="on",
-        envvar="LANLOOM_LIVE_UPDATE_NAD_REF",
-        show_envvar=True,
         help="Feature gate LiveUpdateNADRef: change networks of running machines. Off: another NAD needs a restart.",
     ),
-    click.option(
+    setting_option(
         "--live-update-migrations",
         type=click.IntRange(1, _MOST),
         default=5,
-        show_default=True,
         metavar="NUMBER",
-        envvar="LANLOOM_LIVE_UPDATE_MIGRATIONS",
-        show_envvar=True,
         help="Migrations at once in the cluster, by whomever; Lanloom requests no other one meanwhile.",
     ),
-    click.option(
+    setting_option(
         "--live-update-migrations-per-node",
         type=click.IntRange(1, _MOST),
         default=2,
-        show_default=True,
         metavar="NUMBER",
-        envvar="LANLOOM_LIVE_UPDATE_MIGRATIONS_PER_NODE",
-        show_envvar=True,
         help="Migrations at once away from a node.",
     ),
-    click.option(
+    setting_option(
         "--live-update-attempts",
         type=click.IntRange(0, _MOST),
         default=5,
-        show_default=True,
         metavar="NUMBER",
-        envvar="LANLOOM_LIVE_UPDATE_ATTEMPTS",
-        show_envvar=True,
         help="Failed migrations in a row after which a change is not tried again; 0 means without limit.",
     ),
-    click.option(
+    setting_option(
         "--live-update-revert/--no-live-update-revert",
         default=False,
         show_default="no",
-        envvar="LANLOOM_LIVE_UPDATE_REVERT",
-        show_envvar=True,
         help="Give a machine its former networks back in its VirtualMachine after the last attempt.",
     ),
-    click.option(
+    setting_option(
         "--live-update-edits",
         type=click.Choice(("warn", "refuse")),
         default="warn",
-        show_default=True,
-        envvar="LANLOOM_LIVE_UPDATE_EDITS",
-        show_envvar=True,
         help="Warn of edits of running machines whose networks can't change, or refuse them.",
     ),
-    click.option(
+    setting_option(
         "--namespace-isolation/--no-namespace-isolation",
         default=False,
         show_default="no",
-        envvar="LANLOOM_NAMESPACE_ISOLATION",
-        show_envvar=True,
         help="Move NICs to NADs of the machine's own and of global namespaces only, as Multus' namespaceIsolation.",
     ),
-    click.option(
+    setting_option(
         "--global-namespaces",
         default="default",
-        show_default=True,
         metavar="NAMES",
-        envvar="LANLOOM_GLOBAL_NAMESPACES",
-        show_envvar=True,
         callback=_namespaces,
         help="With --namespace-isolation: namespaces whose NADs every machine may use, with commas, as Multus' "
         "globalNamespaces. A list without default closes that one.",
