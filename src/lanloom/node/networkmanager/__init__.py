@@ -215,7 +215,7 @@ class DBusNetworkManager:
         return str(await bus.property(ROOT, NM, "Version"))
 
     async def connections(self, uuids: tuple[str, ...]) -> Mapping[str, Connection]:
-        """Read the state of these profiles: one call for all objects, two for each profile."""
+        """Read the state of these profiles: one call for all objects, two or three for each profile."""
         bus = await self._connected()
         objects = await _objects(bus)
         profiles = await asyncio.gather(*(_profile(bus, uuid, objects) for uuid in uuids))
@@ -348,7 +348,7 @@ async def _profile_path(bus: Bus, uuid: str) -> str | None:
 
 
 async def _profile(bus: Bus, uuid: str, objects: Objects) -> Profile | None:
-    path = await _profile_path(bus, uuid)
+    path = objects.profile_path(uuid) or await _profile_path(bus, uuid)
     if path is None:
         return None
     settings = await _if_there(bus.call(path, f"{NM}.Settings.Connection", "GetSettings"))

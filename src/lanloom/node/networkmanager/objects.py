@@ -192,6 +192,10 @@ class Objects:
         """Return the path of the profile's activation; empty if it is not active."""
         return self._active_paths.get(uuid, "")
 
+    def profile_path(self, uuid: str) -> str:
+        """Return the path of a profile that is active; empty of another, which only NetworkManager can tell."""
+        return str(self._active.get(uuid, {}).get("Connection", ""))
+
     def device_of(self, uuid: str) -> str:
         """Return the path of the device on which the profile is active; empty if there is none."""
         devices = self._active.get(uuid, {}).get("Devices", ())
