@@ -163,17 +163,10 @@ async def test_addresses(links: NetlinkLinks) -> None:
     assert (await links.dump()).links["eth1"].addresses == ("10.0.0.3/24", "10.0.0.20/8")
 
 
-@pytest.mark.parametrize(
-    ("step", "message"),
-    [
-        (EnsureBridge(name="c-br", mtu=100_000), "can't create the bridge c-br: .*an MTU of 100000"),
-        (EnsureBridge(name="a/b", mtu=1500), "can't create the bridge a/b: Invalid argument"),
-    ],
-)
-async def test_refusal(links: NetlinkLinks, step: LinkStep, message: str) -> None:
+async def test_refusal(links: NetlinkLinks) -> None:
     """What the kernel refuses is reported with the step and the kernel's reason."""
-    with pytest.raises(LinkError, match=message):
-        await links.apply((step,))
+    with pytest.raises(LinkError, match=r"can't create the bridge c-br: .*an MTU of 100000"):
+        await links.apply((EnsureBridge(name="c-br", mtu=100_000),))
 
 
 def test_the_kernels_own_words() -> None:
