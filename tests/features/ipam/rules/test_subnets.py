@@ -57,7 +57,7 @@ def test_subnets_keep_their_order_and_uuid() -> None:
     ("option", "message"),
     [
         ("add:cidr=192.0.2.128/25", r"overlaps subnet 192.0.2.0/24 \(front\)"),
-        ("add:cidr=0.0.0.0/0", "overlaps"),
+        ("add:cidr=192.0.0.0/8", "overlaps"),
         ("add:cidr=2001:db8::/48", "overlaps"),
         ("add:cidr=192.0.2.0/24", "overlaps"),
         ("add:cidr=172.16.0.0/24,name=front", "is the name of subnet 192.0.2.0/24"),
@@ -81,6 +81,10 @@ def test_subnets_keep_their_order_and_uuid() -> None:
         ("add:cidr=ff05::/64", "has multicast addresses"),
         ("add:cidr=127.1.0.0/16", "has loopback addresses"),
         ("back:modify,cidr=127.0.0.0/8", "has loopback addresses"),
+        ("add:cidr=126.0.0.0/7", "has loopback addresses"),
+        ("add:cidr=::/96", "has loopback addresses"),
+        ("add:cidr=::/64", "has loopback addresses"),
+        ("add:cidr=224.0.0.0/3", "has multicast addresses"),
     ],
 )
 def test_what_no_network_can_be(option: str, message: str) -> None:
@@ -90,7 +94,8 @@ def test_what_no_network_can_be(option: str, message: str) -> None:
 
 
 @pytest.mark.parametrize(
-    "option", ["add:cidr=2001:db8:1::/64", "add:cidr=192.0.3.0/24", "back:modify,name=back"]
+    "option",
+    ["add:cidr=2001:db8:1::/64", "add:cidr=192.0.3.0/24", "add:cidr=240.0.0.0/4", "back:modify,name=back"],
 )
 def test_what_a_network_can_be(option: str) -> None:
     """Neighbours do not overlap, and a subnet keeps what it has."""

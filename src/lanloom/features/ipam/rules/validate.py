@@ -70,12 +70,13 @@ _HOSTLESS = tuple(
 
 
 def hostless_faults(subnet: Cidr) -> Iterator[Fault]:
-    """Yield why no link of a pod, machine or node can have an address of a subnet.
+    """Yield why no link of a pod, machine or node can have some addresses of a subnet.
 
-    A network that has such a subnet keeps it, so this is for subnets that come.
+    A pool over them would give them away, `::1` of `::/0` first. A network that has such a subnet keeps it, so this is
+    for subnets that come.
     """
     for cidr, what in _HOSTLESS:
-        if cidr.range.covers(subnet.range):
+        if cidr.range.overlaps(subnet.range):
             yield Fault("cidr", f"{subnet} has {what} addresses, which no NIC can have; choose another CIDR")
 
 
