@@ -35,15 +35,22 @@ _BOOKMARK_SECONDS = 60.0
 class LocalClient:
     """`lanloom.kube.ports.Client` without a network. Every call gives other tasks a turn first, as a network does.
 
-    Webhooks are not asked about what it writes of the resources in `unreviewed`.
+    Webhooks are not asked about what it writes of the resources in `unreviewed`. With `dry_run` the engine judges each
+    write, and stores none.
     """
 
     def __init__(
-        self, engine: Engine, user: UserInfo = SYSTEM, *, unreviewed: frozenset[GroupPlural] = frozenset()
+        self,
+        engine: Engine,
+        user: UserInfo = SYSTEM,
+        *,
+        unreviewed: frozenset[GroupPlural] = frozenset(),
+        dry_run: bool = False,
     ) -> None:
         self._engine = engine
         self._user = user
         self._unreviewed = unreviewed
+        self._dry_run = dry_run
 
     async def get(self, resource: Resource[T], name: str, namespace: str = "") -> T:
         """One object. Raises NotFound."""
@@ -190,7 +197,7 @@ class LocalClient:
         return found
 
     def _call(self, kind: ServedKind) -> Call:
-        return Call(user=self._user, webhooks=kind.key not in self._unreviewed)
+        return Call(user=self._user, webhooks=kind.key not in self._unreviewed, dry_run=self._dry_run)
 
 
 def _place(kind: ServedKind, namespace: str) -> str:

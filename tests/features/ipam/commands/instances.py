@@ -10,9 +10,15 @@ from lanloom.features.ipam.commands import instancechange
 from lanloom.features.ipam.commands.instancechange import ApplyOptions, Result
 from lanloom.features.ipam.commands.instanceplan import PlanOptions
 from lanloom.kube.ports import Client
+from lanloom_embedded.local import LocalClient
 from tests.features.ipam.cluster import PLACE, IpamCluster
 
 DRY, REAL = ApplyOptions(dry_run=True), ApplyOptions()
+
+
+def as_asked(cluster: IpamCluster, how: ApplyOptions) -> Client:
+    """A client that stores nothing for a dry run, as commands have it."""
+    return LocalClient(cluster.engine, dry_run=how.dry_run)
 
 
 def key(name: str) -> Key:

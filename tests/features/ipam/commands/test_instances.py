@@ -1,5 +1,7 @@
 """Instances on a server with a manager: what they get, and that a change is made whole or not at all."""
 
+from typing import Any
+
 import pytest
 
 from lanloom.api.core import CRDS
@@ -16,9 +18,22 @@ from lanloom.features.ipam.commands.instanceviews import INSTANCE_FIELDS, inform
 from lanloom.features.ipam.rules.ledger import AddressInUse, Exhausted
 from lanloom.features.ipam.rules.shares import NamespaceNotAllowed
 from lanloom.features.ipam.state import read_state
+from lanloom.kube.errors import Forbidden
 from lanloom.refusals import Denied
 from tests.features.ipam.cluster import PLACE, IpamCluster, in_a_cluster
-from tests.features.ipam.commands.instances import DRY, REAL, add, everything, ips, key, modify, owned, with_
+from tests.features.ipam.commands.instances import (
+    DRY,
+    REAL,
+    add,
+    as_asked,
+    everything,
+    ips,
+    key,
+    modify,
+    owned,
+    with_,
+)
+from tests.harness.interceptor import WRITES, Interceptor, Request
 
 
 @in_a_cluster
@@ -59,13 +74,15 @@ async def test_a_network_that_no_longer_serves_the_namespace(cluster: IpamCluste
     await add(cluster.client, "inst1", "0:ip0=pool,ip1=pool,network=net")
     await cluster.client.patch(NETWORKS, "net", {"spec": {"namespaces": ["other"]}})
     for how in (DRY, REAL):
-        assert await modify(cluster.client, "inst1", "0:mac=auto", how=how) == [("192.0.2.10", "192.0.2.11")]
-        assert await modify(cluster.client, "inst1", "0:ip1=none", how=how) == [("192.0.2.10",)]
+        assert await modify(as_asked(cluster, how), "inst1", "0:mac=auto", how=how) == [
+            ("192.0.2.10", "192.0.2.11")
+        ]
+        assert await modify(as_asked(cluster, how), "inst1", "0:ip1=none", how=how) == [("192.0.2.10",)]
         for net in ("0:network=net", "0:ip=pool,network=net"):
             with pytest.raises(NamespaceNotAllowed):
-                await add(cluster.client, "inst2", net, how=how)
+                await add(as_asked(cluster, how), "inst2", net, how=how)
         with pytest.raises(NamespaceNotAllowed):
-            await modify(cluster.client, "inst1", "-1:add,network=net", how=how)
+            await modify(as_asked(cluster, how), "inst1", "-1:add,network=net", how=how)
 
 
 @in_a_cluster
@@ -111,10 +128,14 @@ async def test_the_last_nic_takes_the_instance_with_it(cluster: IpamCluster) -> 
     await cluster.network()
     await add(cluster.client, "inst1", "0:ip=pool,network=net", "1:network=net")
     for how in (DRY, REAL):
-        done = await instancechange.modify(cluster.client, key("inst1"), changes(["1:remove"]), with_(), how)
+        done = await instancechange.modify(
+            as_asked(cluster, how), key("inst1"), changes(["1:remove"]), with_(), how
+        )
         assert done.notes == ()
     for how in (DRY, REAL):
-        done = await instancechange.modify(cluster.client, key("inst1"), changes(["0:remove"]), with_(), how)
+        done = await instancechange.modify(
+            as_asked(cluster, how), key("inst1"), changes(["0:remove"]), with_(), how
+        )
         assert done.notes == ("instance inst1 has no NIC left and is removed",)
     assert await owned(cluster) == {}
 
@@ -129,7 +150,7 @@ async def test_a_namespace_that_is_not_there(cluster: IpamCluster) -> None:
     )
     for how in (DRY, REAL):
         with pytest.raises(Denied, match=missing):
-            await instancechange.add(cluster.client, Key("node1", "inst1"), steps, with_(), how)
+            await instancechange.add(as_asked(cluster, how), Key("node1", "inst1"), steps, with_(), how)
 
 
 @in_a_cluster
@@ -154,15 +175,41 @@ async def test_a_dry_run_tells_what_would_be_and_writes_nothing(cluster: IpamClu
     """A dry run has the addresses that the change gives afterwards, and leaves every object as it was."""
     await cluster.network()
     net = "0:ip0=pool,ip1=192.0.2.10,network=net"
-    foreseen = await instancechange.add(cluster.client, key("inst1"), new_nics([net]), with_(), DRY)
+    foreseen = await instancechange.add(as_asked(cluster, DRY), key("inst1"), new_nics([net]), with_(), DRY)
     assert await owned(cluster) == {}
     done = await instancechange.add(cluster.client, key("inst1"), new_nics([net]), with_(), ApplyOptions())
     assert ips(foreseen) == ips(done) == [("192.0.2.11", "192.0.2.10")]
     assert [view.mac for view in foreseen.after] == [view.mac for view in done.after]
     before = await everything(cluster)
-    assert await modify(cluster.client, "inst1", "0:ip0=pool,ip1=none", how=DRY) == [("192.0.2.12",)]
-    assert ips(await instancechange.remove(cluster.client, key("inst1"), DRY)) == []
+    assert await modify(as_asked(cluster, DRY), "inst1", "0:ip0=pool,ip1=none", how=DRY) == [("192.0.2.12",)]
+    assert ips(await instancechange.remove(as_asked(cluster, DRY), key("inst1"), DRY)) == []
     assert await everything(cluster) == before
+
+
+class Closed(Interceptor):
+    """A server on which the user may change no NIC."""
+
+    async def send(self, request: Request) -> Any:
+        """Refuse writes."""
+        if request.verb in WRITES:
+            raise Forbidden(403, "Forbidden", f"{request.verb} of {request.resource.plural} is not allowed")
+        return await super().send(request)
+
+
+@in_a_cluster
+async def test_the_server_judges_dry_runs(cluster: IpamCluster) -> None:
+    """A dry run fails where the server refuses the creation, the change or the deletion of a NIC."""
+    await cluster.network()
+    await add(cluster.client, "inst1", "0:ip=pool,network=net")
+    closed = Closed(as_asked(cluster, DRY))
+    with pytest.raises(Forbidden, match="create of nics"):
+        await add(closed, "inst2", "0:ip=pool,network=net", how=DRY)
+    with pytest.raises(Forbidden, match="patch of nics"):
+        await modify(closed, "inst1", "0:ip=192.0.2.4", how=DRY)
+    with pytest.raises(Forbidden, match="patch of nics"):
+        await instancechange.rename(closed, key("inst1"), "web1", DRY)
+    with pytest.raises(Forbidden, match="delete of nics"):
+        await instancechange.remove(closed, key("inst1"), DRY)
 
 
 @in_a_cluster
@@ -176,7 +223,7 @@ async def test_explicit_addresses_of_all_nics_come_first(cluster: IpamCluster) -
     ]
     await cluster.network("net2", {"cidr": "192.0.2.8/29", "pools": [{"range": "192.0.2.8/29"}]})
     both = ("0:network=net2,ip=pool,ip1=none", "1:network=net2,ip0=192.0.2.9,ip1=pool")
-    assert await modify(cluster.client, "inst1", *both, how=DRY) == [
+    assert await modify(as_asked(cluster, DRY), "inst1", *both, how=DRY) == [
         ("192.0.2.10",),
         ("192.0.2.9", "192.0.2.11"),
     ]

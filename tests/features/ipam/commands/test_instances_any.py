@@ -14,7 +14,7 @@ from lanloom.features.ipam.commands.instances import find_instance
 from lanloom.features.ipam.state import State, read_state
 from lanloom.refusals import Refusal
 from tests.features.ipam.cluster import PLACE, IpamCluster, in_a_cluster
-from tests.features.ipam.commands.instances import REAL, everything, key, with_
+from tests.features.ipam.commands.instances import REAL, as_asked, everything, key, with_
 
 
 @pytest.mark.slow
@@ -50,11 +50,12 @@ async def _any_change(cluster: IpamCluster, rng: Random, name: str, *, dry_run: 
         _last[name] = _any_words(rng, len(there.nics) if there is not None else 0)
     what, nets = _last[name]
     how = ApplyOptions(dry_run=dry_run)
+    client = as_asked(cluster, how)
     if what == "add":
-        return await instancechange.add(cluster.client, key(name), new_nics(nets), with_(), how)
+        return await instancechange.add(client, key(name), new_nics(nets), with_(), how)
     if what == "remove":
-        return await instancechange.remove(cluster.client, key(name), how)
-    return await instancechange.modify(cluster.client, key(name), changes(nets), with_(), how)
+        return await instancechange.remove(client, key(name), how)
+    return await instancechange.modify(client, key(name), changes(nets), with_(), how)
 
 
 def _any_words(rng: Random, nics: int) -> tuple[str, list[str]]:

@@ -15,7 +15,7 @@ from lanloom.features.ipam.state import read_state
 from lanloom.kube.ports import Client
 from lanloom.refusals import Denied, Malformed, Refusal
 from tests.features.ipam.cluster import PLACE, IpamCluster, in_a_cluster
-from tests.features.ipam.commands.instances import DRY, REAL, add, everything, key, modify
+from tests.features.ipam.commands.instances import DRY, REAL, add, as_asked, everything, key, modify
 from tests.harness.interceptor import WRITES, ScriptedClient
 
 TWO = ("0:ip=192.0.2.4,network=net", "1:ip=pool,network=net")
@@ -46,7 +46,7 @@ async def test_a_renamed_instance_has_what_it_had(cluster: IpamCluster) -> None:
     await cluster.network()
     await add(cluster.client, "inst1", *TWO)
     before = await everything(cluster)
-    dry = await renamed(cluster.client, "inst1", "web1", DRY)
+    dry = await renamed(as_asked(cluster, DRY), "inst1", "web1", DRY)
     assert await everything(cluster) == before
     done = await renamed(cluster.client, "inst1", "web1")
     assert [view.ips for view in done.after] == [view.ips for view in dry.after]

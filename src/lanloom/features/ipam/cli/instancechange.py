@@ -56,7 +56,7 @@ class ChangeOptions(Struct, frozen=True):
         key = Key(self.cluster.place, self.instance)
         with _progress(self.instance) as report:
             how = ApplyOptions(dry_run=self.dry_run, wait=self.wait, report=report)
-            done = run(self.cluster, lambda client: work(client, key, how))
+            done = run(self.cluster, lambda client: work(client, key, how), dry_run=self.dry_run)
         self._report(done, name or self.instance)
 
     def _report(self, done: "Result", name: str) -> None:

@@ -1,16 +1,17 @@
 """Add, change and remove instances: read, plan, write; and again after a concurrent write.
 
-A plan is written as a whole or not at all: what was written before a failure is undone.
+A plan is written as a whole or not at all: what was written before a failure is undone. A dry run writes the same by a
+client of whose requests the server stores nothing.
 """
 
 import asyncio
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, suppress
+from itertools import chain
 
 from msgspec import Struct, to_builtins
 from msgspec.structs import replace
 
-from lanloom.api.core import NAMESPACES
 from lanloom.api.ipam import (
     INSTANCE,
     NICS,
@@ -44,7 +45,6 @@ from lanloom.features.ipam.state import (
 from lanloom.kube.errors import (
     AlreadyExists,
     Conflict,
-    Forbidden,
     KubeError,
     NotFound,
 )
@@ -75,7 +75,10 @@ class Result(Struct, frozen=True, kw_only=True):
 
 
 class ApplyOptions(Struct, frozen=True, kw_only=True):
-    """How a change is made: on a copy only, and whether to wait until addresses are given; `report` hears each step."""
+    """How a change is made: whether the client stores nothing, and whether to wait until addresses are given.
+
+    `report` hears each step.
+    """
 
     dry_run: bool = False
     wait: bool = True
@@ -88,9 +91,6 @@ async def add(
     """Return a new instance with its addresses. Raises Malformed, Denied, KubeError."""
     owner = await owner_of(client, key)
     try:
-        if how.dry_run:
-            with suppress(Forbidden):  # a user of one namespace need not be allowed to read it
-                await client.get(NAMESPACES, key.namespace)
         return await _change(client, key, lambda state: plan_add(state, key, owner, steps, with_), how)
     except NotFound as error:
         if not error.is_of(key.namespace):
@@ -155,14 +155,13 @@ async def _change(
         await asyncio.sleep(attempt * PAUSE_SECONDS)
         state = await read_state(client)
         plan = planner(state)
-        if how.dry_run:
-            networks = state.by_id()
-            return Result(
-                before=_views(state, key), after=foreseen(plan.preview, networks), notes=_notes(plan)
-            )
         with suppress(Conflict, AlreadyExists):
-            await carry_out(client, plan, wait=how.wait, report=how.report, check=check)
-            after = _views(await read_state(client), plan.key)
+            if how.dry_run:
+                await _try_out(client, plan, wait=how.wait)
+                after = foreseen(plan.preview, state.by_id())
+            else:
+                await carry_out(client, plan, wait=how.wait, report=how.report, check=check)
+                after = _views(await read_state(client), plan.key)
             return Result(before=_views(state, key), after=after, notes=_notes(plan))
     raise Denied(
         f"another client changes instance {key.name} at the same time, and nothing was changed; try again"
@@ -225,6 +224,14 @@ async def carry_out(
     if awaited:
         report("waiting until addresses are given back")
         await _ended(client, awaited)
+
+
+async def _try_out(client: Client, plan: Plan, *, wait: bool) -> None:
+    """Let the server judge each write, all from what is stored now. Raises KubeError."""
+    for change, spec in chain.from_iterable(stages(plan, at_once=not wait)):
+        await _write(client, change, spec, {})
+    for nic in plan.gone:
+        await _delete(client, nic)
 
 
 async def _write_all(client: Client, plan: Plan, written: Written, *, wait: bool, report: Report) -> None:
