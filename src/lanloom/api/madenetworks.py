@@ -12,6 +12,7 @@ from typing import Any
 from msgspec import Struct, to_builtins
 from msgspec.structs import replace
 
+from lanloom.api import dummy, lan
 from lanloom.api.ipam import NETWORKS, Network, PoolSpec, SubnetSpec
 from lanloom.refusals import Denied
 
@@ -28,6 +29,11 @@ def unique_name(name: str, uid: str, fallback: str = "net") -> str:
     """
     slug = re.sub(r"[^a-z0-9]+", "-", name.lower())[:SLUG_MAX].strip("-") or fallback
     return f"{slug}-{hashlib.sha256(uid.encode()).hexdigest()[:8]}"
+
+
+def is_made(network: Network) -> bool:
+    """Return whether a Network was created for a LAN or an isolated network."""
+    return not network.metadata.labels.keys().isdisjoint((lan.UID_LABEL, dummy.UID_LABEL))
 
 
 class MadeSubnet(Struct, frozen=True):

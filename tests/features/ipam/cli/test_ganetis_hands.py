@@ -4,6 +4,9 @@ from pathlib import Path
 
 import pytest
 
+from lanloom.api import dummy, lan
+from lanloom.api.ipam import NETWORKS
+from lanloom.kube.ports import Client
 from tests.cli.cluster import Cluster
 from tests.features.ipam.cli.networks import NET1, done, fields, network
 from tests.features.ipam.ganeti.formats.clusters import config, haskell_text, instance, nic
@@ -98,11 +101,18 @@ ONE = stored("net1", "192.0.2.0/28", used=[2])
 DATA = config([ONE], [instance("inst1", [nic(1, "192.0.2.2", ONE["uuid"])])], {})
 
 
+async def _make_networks(client: Client) -> None:
+    """Create the Networks of a LAN and of an isolated network, as their managers do."""
+    for label in (lan.UID_LABEL, dummy.UID_LABEL):
+        await client.create(NETWORKS, {"metadata": {"generateName": "made-", "labels": {label: "u1"}}})
+
+
 def test_a_file_is_compared(cluster: Cluster, tmp_path: Path) -> None:
     """`ganeti diff` tells what only the file has, what only the cluster has, and what differs; it changes nothing."""
     path = tmp_path / "config.data"
     path.write_text(haskell_text(DATA))
     done(cluster, "add", "other")
+    cluster.do(_make_networks)
     before = cluster.state()
     found = cluster.lanloom("ganeti", "diff", str(path))
     assert (found.exit_code, found.stdout.splitlines()) == (

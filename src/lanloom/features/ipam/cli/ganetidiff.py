@@ -17,7 +17,7 @@ def diff(config: Path, cluster: ClusterOptions) -> None:
     """Compare a Ganeti cluster's networks and NICs with the cluster.
 
     Lines with + are only in the file, those with - only in the cluster, and those with ~ differ. An import creates what
-    is only in the file.
+    is only in the file. Networks that Lanloom created for LANs and isolated networks are left out.
 
     Exit code: 0 if nothing differs, 3 if something does, 1 for a failure, 2 if the file can't be read.
 

@@ -19,6 +19,7 @@ from lanloom.api.ipam import (
 )
 from lanloom.api.ipam import Network as NetworkObject
 from lanloom.api.ipam import Nic as NicObject
+from lanloom.api.madenetworks import is_made
 from lanloom.api.meta import Key, ObjectMeta
 from lanloom.features.ipam.admission.nads import check_on_wires
 from lanloom.features.ipam.admission.networks import check_new_subnets
@@ -151,7 +152,10 @@ def plan_import(
 
 
 def compare(config: Config, state: State, namespace: str) -> tuple[str, ...]:
-    """Return a line for each network and NIC that only one of the two has, or that differs. Raises Malformed."""
+    """Return a line for each network and NIC that only one of the two has, or that differs. Raises Malformed.
+
+    Networks that belong to a LAN or an isolated network, which no Ganeti cluster has, are left out.
+    """
     wanted = _networks(config, state, [])
     known = {one.item.metadata.name for one in wanted.values() if one.item is not None}
     others = {item.called: item for item in state.networks if item.metadata.name not in known}
@@ -167,7 +171,7 @@ def compare(config: Config, state: State, namespace: str) -> tuple[str, ...]:
             lines.append(f"+ network {one.network.name}")
         elif changes := network_changes(network_of(one.item), one.network):
             lines.append(f"~ network {one.network.name}: {changes}")
-    lines += [f"- network {name}" for name in others]
+    lines += [f"- network {name}" for name, item in others.items() if not is_made(item)]
     there, met = Present(state, namespace), set[str]()
     for nic, spec in _nics(config, wanted, []):
         item = there.find(spec)
