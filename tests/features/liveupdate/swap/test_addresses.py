@@ -12,6 +12,7 @@ from lanloom.features.ipam.manager.evidence import owner_informers
 from lanloom.features.ipam.manager.owners import OwnerController
 from lanloom.features.ipam.nodes import MachineNics
 from lanloom.features.ipam.reader import ipam_informers
+from lanloom.features.liveupdate.rules.phases import POLL_SECONDS
 from lanloom.kube.informer import all_synced
 from lanloom.kube.informers import Informers
 from tests.features.liveupdate.swap.scene import FROM, PLACE, TO, SwapCluster, nad_body
@@ -87,6 +88,15 @@ async def test_addresses_follow(each: AddressedCluster) -> None:
     assert found.status.addresses == ("198.51.100.10",)
     nic = (await each.nics())["vlan20"]
     assert (nic.spec.owner.kind, nic.spec.owner.name, nic.spec.interface) == ("VirtualMachine", "db", "lan0")
+
+
+@story
+async def test_addresses_are_not_waited_for_longer_than_it_takes(each: AddressedCluster) -> None:
+    """A port moves as soon as the machine has the addresses, and not when the swap is looked at again."""
+    began = each.now()
+    await each.move()
+    await each.until("Succeeded")
+    assert each.now() - began < POLL_SECONDS
 
 
 @story

@@ -14,6 +14,7 @@ import structlog
 from msgspec.structs import replace
 
 from lanloom.api.core import PODS, Pod
+from lanloom.api.ipam import Nic
 from lanloom.api.kubevirt import (
     VIRTUAL_MACHINE_INSTANCES,
     VIRTUAL_MACHINES,
@@ -40,7 +41,7 @@ from lanloom.features.liveupdate.rules.swap import decide
 from lanloom.kube.controller import Controller, Observer
 from lanloom.kube.errors import ApiError, Conflict, Invalid, KubeError, NotFound, ServerError
 from lanloom.kube.events import Recorder, reference
-from lanloom.kube.informer import all_synced, present
+from lanloom.kube.informer import all_synced, changed, present
 from lanloom.kube.lookup import get_or_none, ignore_not_found
 from lanloom.kube.patches import StatusWriter, struct_diff
 from lanloom.kube.ports import Client
@@ -341,6 +342,7 @@ class SwapManager:
         informers.instances.on_change(self._machine_changed)
         informers.pods.on_change(self._pod_changed)
         informers.migrations.on_change(self._migration_changed)
+        informers.networks.nics.on_change(self._nic_changed, changed(lambda nic: nic.status))
 
     async def run(self) -> None:
         """Run until cancelled; every swap is looked at once."""
@@ -374,6 +376,11 @@ class SwapManager:
     ) -> None:
         for item in present(old, new):
             self._wake(Key(item.metadata.namespace, item.spec.vmi_name))
+
+    def _nic_changed(self, old: Nic | None, new: Nic | None) -> None:
+        """Let a swap go on as soon as its machine has the addresses."""
+        for nic in present(old, new):
+            self._wake(Key(nic.metadata.namespace, nic.spec.owner.name))
 
     def _wake(self, machine: Key) -> None:
         for swap in self._reader.of_machine(machine):
