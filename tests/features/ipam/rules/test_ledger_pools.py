@@ -47,11 +47,11 @@ def test_a_full_network_names_what_disabled_pools_have() -> None:
     )
     subnet = Subnet(uuid="u", cidr=parse_cidr("192.0.2.0/24")[0], pools=pools)
     ledger = Ledger(Network(id="q3", name="q3", subnets=(subnet,)), {B: [parse_address("192.0.2.10")]})
-    for request in ("pool", "pool4"):
+    for request, what in (("pool", "network"), ("pool4", "every IPv4 pool of network")):
         with pytest.raises(Exhausted) as caught:
             ledger.begin().take_next(A, request)
         assert str(caught.value) == (
-            "network q3 is full, but for 2 free addresses in disabled pools; "
+            f"{what} q3 is full, but for 2 free addresses in disabled pools; "
             "enable a pool, add one, or release addresses"
         )
     with pytest.raises(Exhausted, match="pool a of network q3 is full; add a pool, or release addresses"):

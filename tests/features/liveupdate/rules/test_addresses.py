@@ -64,6 +64,7 @@ def against(networks: Networks, *, annotations: Raw | None = None, **ipam: Any) 
 
 
 FULL = "network net1 is full; add a pool, or release addresses"
+FULL6 = "every IPv6 pool of network net1 is full; add a pool, or release addresses"
 REFUSED: dict[str, tuple[Network, Raw, str]] = {
     "no pool": (network(), {}, FULL),
     "a full pool": (network(pool(0)), {}, FULL),
@@ -77,7 +78,7 @@ REFUSED: dict[str, tuple[Network, Raw, str]] = {
         {"pools": ["web"]},
         "pool web of network net1 is full",
     ),
-    "no pool of the IP version": (network(pool(9)), {"ips": ["pool6"]}, FULL),
+    "no pool of the IP version": (network(pool(9)), {"ips": ["pool6"]}, FULL6),
     "one address for two": (
         network(pool(1, name="a")),
         {"ips": ["a", "a"]},

@@ -200,8 +200,11 @@ class Ledger:
     def _full(self, request: str) -> str:
         """Return why nothing is left of what a request stands for, and what can be done about it."""
         network, what = self.network, f"network {self.network.name}"
-        pools = network.pools(version=AUTOMATIC[request]) if request in AUTOMATIC else network.pools(request)
-        if request not in AUTOMATIC:
+        version = AUTOMATIC.get(request)
+        pools = network.pools(version=version) if request in AUTOMATIC else network.pools(request)
+        if version is not None:
+            what = f"every IPv{version} pool of {what}"
+        elif request not in AUTOMATIC:
             what = f"pool {request} of {what}"
         spare = sum(self.usage(pool).free for pool in pools if pool.disabled)
         if not spare:

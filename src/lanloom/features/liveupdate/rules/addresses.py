@@ -139,8 +139,9 @@ def _full(network: Network, wanted: Counter[str]) -> str:
     if find(status.conditions, READY) is None or status.observed_generation != network.metadata.generation:
         return ""
     for request, count in sorted(wanted.items()):
-        what = f"network {network.called}"
-        what = what if request in AUTOMATIC else f"pool {request} of {what}"
+        what, version = f"network {network.called}", AUTOMATIC.get(request)
+        if version != 0:
+            what = f"every IPv{version} pool of {what}" if version else f"pool {request} of {what}"
         pools = list(_pools(status.pools, request))
         if sum(int(pool.free) for pool in pools if not pool.disabled) >= count:
             continue
