@@ -65,11 +65,15 @@ def called(title: str, name: str) -> Raw:
     return {**SECOND, "metadata": {"name": title}, "spec": {**SECOND["spec"], "name": name}}
 
 
-def vxlan(uplink: Raw | None = None, spokes: Sequence[str] = ("a",)) -> Raw:
-    """A LAN, perhaps joined to a VLAN."""
+def vxlan(
+    uplink: Raw | None = None, spokes: Sequence[str] = ("a",), *, subnet: str = "", network: str = ""
+) -> Raw:
+    """A LAN, perhaps joined to a VLAN, perhaps with a subnet of its own, for which it has a network."""
     spec: Raw = {"ns": "blue", "bridge": "br0", "vxlan": "vx0", "vni": 222, "defaultVxlanDev": "eth0"}
     spec |= {"spokes": [*spokes], **({"uplink": uplink} if uplink else {})}
-    return {"metadata": {"name": "blue", "namespace": "default"}, "spec": spec}
+    spec |= {"subnets": [{"cidr": subnet}]} if subnet else {}
+    status = {"status": {"network": network}} if network else {}
+    return {"metadata": {"name": "blue", "namespace": "default"}, "spec": spec, **status}
 
 
 def spoke(name: str, network: str) -> Raw:
@@ -115,6 +119,12 @@ WIRE_CASES: Cases = {
         (*SPOKES, (LANS, vxlan())),
         "LAN default/blue: spec.uplink: pools of Networks second and whole overlap on "
         f"VLAN 150 of cluster network cluster-1, in 10.50.0.0-10.50.0.255; {REMEDY}",
+    ),
+    "a LAN has no subnet over a pool of another network on its wire": Case(
+        request(LANS, vxlan(UPLINK, subnet="10.50.0.0/25")),
+        ((NETWORKS, WHOLE), (NADS, lan("v", "whole"))),
+        "LAN default/blue: spec.subnets: pools of this LAN and of Network whole overlap on "
+        f"VLAN 150 of cluster network cluster-1, in 10.50.0.0-10.50.0.127; {REMEDY}",
     ),
     "a LAN gets no spoke whose network overlaps another one's on its wire": Case(
         request(LANS, vxlan(UPLINK, spokes=["a", "b"]), old=vxlan(UPLINK, spokes=["b"])),
@@ -214,6 +224,44 @@ def test_a_lan_that_brings_nothing_together(new: Raw, old: Raw | None, present: 
     there: tuple[Present, ...] = () if old is None else ((LANS, old),)
     verdict = verdict_of(request(LANS, new, old=old), *present, *there)
     assert verdict.allowed, verdict.message
+
+
+ON_VLAN: tuple[Present, ...] = ((NETWORKS, WHOLE), (NADS, lan("v", "whole")))
+
+
+@pytest.mark.parametrize(
+    ("new", "old", "meets"),
+    [
+        pytest.param(vxlan(UPLINK, subnet="10.50.0.0/25"), None, True, id="created"),
+        pytest.param(
+            vxlan(UPLINK, subnet="10.50.0.0/25"), vxlan(subnet="10.50.0.0/25"), True, id="joins a VLAN"
+        ),
+        pytest.param(
+            vxlan(UPLINK, subnet="10.50.0.0/25"), vxlan(UPLINK, subnet="10.60.0.0/25"), True, id="changed"
+        ),
+        pytest.param(
+            vxlan(UPLINK, ["a", "b"], subnet="10.50.0.0/25"),
+            vxlan(UPLINK, subnet="10.50.0.0/25"),
+            False,
+            id="there before",
+        ),
+        pytest.param(
+            vxlan(UPLINK, subnet="10.50.0.0/24", network="whole"),
+            vxlan(UPLINK, subnet="10.50.0.0/25", network="whole"),
+            False,
+            id="its own network",
+        ),
+        pytest.param(vxlan(UPLINK, subnet="10.60.0.0/24"), None, False, id="apart"),
+        pytest.param(vxlan(subnet="10.50.0.0/24"), None, False, id="no uplink"),
+        pytest.param(vxlan(UPLINK, subnet="nonsense"), None, False, id="not a subnet"),
+    ],
+)
+def test_the_subnets_of_a_lan(new: Raw, old: Raw | None, meets: bool) -> None:
+    """A LAN's own subnets overlap no pool on its wire, also before it has spokes with a network, or the network."""
+    there: tuple[Present, ...] = () if old is None else ((LANS, old),)
+    verdict = verdict_of(request(LANS, new, old=old), *ON_VLAN, *there)
+    assert verdict.allowed != meets
+    assert verdict.warnings == ()
 
 
 def test_a_lan_before_its_networks_meet() -> None:

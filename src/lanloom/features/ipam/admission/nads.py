@@ -15,8 +15,9 @@ from typing import Any
 
 from msgspec.structs import replace
 
-from lanloom.api.ipam import Network
+from lanloom.api.ipam import Network, NetworkSpec, PoolSpec, SubnetSpec
 from lanloom.api.lan import LAN
+from lanloom.api.meta import ObjectMeta
 from lanloom.api.multus import NetworkAttachmentDefinition
 from lanloom.features.ipam.agent import PROGRAM
 from lanloom.features.ipam.agent.cnitypes import parse_ipam
@@ -129,27 +130,44 @@ def _meets(network: Network) -> tuple[object, ...]:
 async def check_lan_wires(
     client: Client, cached: Wires, in_flight: InFlight, new: LAN | None, old: LAN | None
 ) -> tuple[str, ...]:
-    """Return warnings for a LAN that brings the networks of its spokes to a wire. Raises Denied, KubeError."""
+    """Return warnings for a LAN that brings networks to a wire. Raises Denied, KubeError.
+
+    They are those of its spokes, and that of its own subnets, which follows from the LAN and comes to the wire later.
+    """
     if new is None:
         return ()
     wire = wire_of_lan(new)
-    former = old or replace(new, spec=replace(new.spec, spokes=()))
-    if (wire, new.spec.spokes) == (wire_of_lan(former), former.spec.spokes):
+    former = old or replace(new, spec=replace(new.spec, spokes=(), subnets=()))
+    stays = wire == wire_of_lan(former)
+    settled = stays and new.spec.subnets == former.spec.subnets
+    if settled and new.spec.spokes == former.spec.spokes:
         return ()
-    joins = new.spec.uplink is not None and (old is None or wire != wire_of_lan(old))
-    title = f"LAN {new.metadata.key}: spec.{'uplink' if joins else 'spokes'}"
+    joins = new.spec.uplink is not None and (old is None or not stays)
+    title = f"LAN {new.metadata.key}: spec."
 
     def check(wires: Wires) -> tuple[str, ...]:
         before, after = wires.with_lan(former), wires.with_lan(new)
         together, there = before.networks_of_lan(former), before.networks_on(wire)
+        field = f"{title}{'uplink' if joins else 'spokes'}"
         warnings: list[str] = []
-        for name in sorted(after.networks_of_lan(new) - there.keys()):
+        brought = after.networks_of_lan(new) - there.keys()
+        for name in sorted(brought):
             known = together if name in together else frozenset[str]()
             if (network := after.find(name)) is not None:
-                warnings += _check(title, _model(network), None, wire, after, known)
+                warnings += _check(field, _model(network), None, wire, after, known)
+        if not settled and new.status.network not in brought:
+            own = _own_model(former) if stays else None
+            warnings += _check(f"{title}subnets", _own_model(new), own, wire, after, (new.status.network,))
         return tuple(dict.fromkeys(warnings))
 
     return await recheck(check, _views(client, cached, in_flight))
+
+
+def _own_model(lan: LAN) -> Model | None:
+    """Return the network of a LAN's own subnets, without a name: each of them is a pool. None without subnets."""
+    subnets = (SubnetSpec(cidr=item.cidr, pools=(PoolSpec(range=item.cidr),)) for item in lan.spec.subnets)
+    made = Network(metadata=ObjectMeta(), spec=NetworkSpec(subnets=tuple(subnets)))
+    return _model(made) if lan.spec.subnets else None
 
 
 async def _views(client: Client, cached: Wires, in_flight: InFlight) -> AsyncGenerator[Wires, None]:
@@ -182,12 +200,11 @@ def _check(
         if name == mine.id or name in known or other is None or (common := overlap(mine, other)) is None:
             continue
         both = overlap(mine, other, pools=True)
+        meet = f"Networks {mine.id} and {name}" if mine.id else f"this LAN and of Network {name}"
         if both is not None and (before is None or overlap(before, other, pools=True) is None):
-            raise Denied(
-                f"{title}: pools of Networks {mine.id} and {name} overlap on {wire}, in {both}; {REMEDY}"
-            )
+            raise Denied(f"{title}: pools of {meet} overlap on {wire}, in {both}; {REMEDY}")
         yield (
-            f"{title}: subnets of Networks {mine.id} and {name} overlap on {wire}, in {common}; NICs of one get no "
+            f"{title}: subnets of {meet} overlap on {wire}, in {common}; NICs of one get no "
             "address that the other's have"
         )
 
