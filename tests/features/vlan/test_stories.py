@@ -274,7 +274,9 @@ async def test_a_pool_that_is_too_small(quiet: Quiet) -> None:
 
     await quiet.sim.until(told)
     (event,) = await quiet.events("NoPoolAddress")
-    assert event.message.startswith("No address from net1 for node node3: network net1 is full")
+    assert event.message.startswith(
+        "No address from net1 for node node3: every IPv4 pool of network net1 is full"
+    )
     larger = {"subnets": [{**subnet, "pools": [{"range": "192.0.2.10-192.0.2.19"}]}]}
     await quiet.admin.patch(NETWORKS, "net1", {"spec": larger})
     await quiet.until(lambda: addresses(quiet).get("node3") == "192.0.2.12/24")

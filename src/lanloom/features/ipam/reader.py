@@ -28,6 +28,9 @@ Empty for a NIC that has neither.
 BY_OWNER = "owner"
 """The index of the store of NICs: their owner as text (`Owner.__str__`)."""
 
+BY_MAC = "mac"
+"""The index of the store of NICs: the MAC address of those that state one, in lower case."""
+
 BY_GRANT = "grant"
 """The index of the store of networks: the NICs (`namespace/name`) that they have granted addresses to."""
 
@@ -48,7 +51,7 @@ def ipam_informers(informers: Informers) -> IpamInformers:
         ),
         nics=informers.get(
             NICS,
-            indexes={BY_NETWORK: networks_of, BY_OWNER: lambda item: (str(owner_of(item)),)},
+            indexes={BY_NETWORK: networks_of, BY_OWNER: lambda item: (str(owner_of(item)),), BY_MAC: _mac_of},
         ),
     )
 
@@ -69,17 +72,20 @@ class NetworkContext(Struct, frozen=True):
     """A network, None where there is none, and the NICs that hold the addresses that were asked about.
 
     `other_holders` are NICs of other networks on its wires that hold some of them, with the network. `used` is how many
-    addresses of it the NICs of one namespace have; it counts where the network has a quota.
+    addresses of it the NICs of one namespace have; it counts where the network has a quota. `same_mac` are the NICs on
+    it with the MAC address that was asked about.
     """
 
     network: Network | None = None
     holders: Mapping[Address, Key] = {}
     used: int = 0
     other_holders: Mapping[Address, tuple[str, Key]] = {}
+    same_mac: tuple[Key, ...] = ()
 
 
-CachedContext = Callable[[str, str, Collection[Address]], NetworkContext]
-"""Gives the context of a network, a namespace and some addresses, as far as it is known without asking."""
+CachedContext = Callable[[str, str, Collection[Address], str], NetworkContext]
+"""Gives the context of a network, a namespace, some addresses and a MAC address, as far as it is known without asking.
+"""
 
 
 class AddressReader:
@@ -87,12 +93,15 @@ class AddressReader:
 
     def __init__(self, informers: IpamInformers) -> None:
         self._networks = informers.networks.store
+        self._nics = informers.nics.store
         self._holders: defaultdict[str, dict[Address, Key]] = defaultdict(dict)
         self._used: Counter[tuple[str, str]] = Counter()
         informers.nics.on_change(self._nic_changed)
 
-    def context(self, network: str, namespace: str, addresses: Collection[Address]) -> NetworkContext:
-        """Return a network, the NICs that hold these addresses of it, and how many that namespace has."""
+    def context(
+        self, network: str, namespace: str, addresses: Collection[Address], mac: str = ""
+    ) -> NetworkContext:
+        """Return a network, the NICs that hold these addresses or the MAC address, and how many the namespace has."""
         found, known = self._networks.get(Key("", network)), self._holders.get(network, {})
         held = {address: known[address] for address in addresses if address in known}
         other_holders = {
@@ -103,7 +112,9 @@ class AddressReader:
             if address in theirs
         }
         used = self._used[network, namespace]
-        return NetworkContext(found, _granted(found, addresses) | held, used, other_holders)
+        macs = self._nics.by(BY_MAC, mac.lower()) if mac else ()
+        same_mac = tuple(item.metadata.key for item in macs if item.spec.network == network)
+        return NetworkContext(found, _granted(found, addresses) | held, used, other_holders, same_mac)
 
     def _nic_changed(self, old: Nic | None, new: Nic | None) -> None:
         if old is not None and new is not None and _held(old) == _held(new):
@@ -144,7 +155,8 @@ async def read_context(
         if key in grants and not is_open(grants[key], nic, network):
             granted = {address: other for address, other in granted.items() if other != key}
     used = await _used(client, network, namespace) if found is not None and found.spec.quota else 0
-    return NetworkContext(found, granted | held, used, await _other_holders(client, found, cached))
+    others = await _other_holders(client, found, cached)
+    return NetworkContext(found, granted | held, used, others, cached.same_mac)
 
 
 async def _other_holders(
@@ -177,6 +189,10 @@ def _granted(network: Network | None, addresses: Collection[Address]) -> dict[Ad
 
 def _grants(network: Network | None) -> tuple[Grant, ...]:
     return network.status.grants if network is not None else ()
+
+
+def _mac_of(nic: Nic) -> tuple[str, ...]:
+    return (nic.spec.mac.lower(),) if nic.spec.mac else ()
 
 
 def _held(nic: Nic) -> tuple[str, tuple[str, ...]]:

@@ -170,7 +170,7 @@ class Silent:
         return fail
 
 
-def empty(network: str, namespace: str, addresses: object) -> NetworkContext:
+def empty(network: str, namespace: str, addresses: object, mac: str) -> NetworkContext:
     """A manager that has seen nothing of addresses."""
     return NetworkContext()
 

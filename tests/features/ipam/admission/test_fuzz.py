@@ -117,7 +117,7 @@ class Stub:
         raise NotFound(404, "NotFound", f"no {VIRTUAL_MACHINE_INSTANCES.group} here")
 
 
-def cached(network: str, namespace: str, addresses: object) -> NetworkContext:
+def cached(network: str, namespace: str, addresses: object, mac: str) -> NetworkContext:
     """What the manager's watches have brought."""
     return NetworkContext(msgspec.convert(BODIES["networks"][1][1], Network))
 

@@ -431,6 +431,39 @@ def test_what_may_still_come_is_warned_of() -> None:
     assert verdict.warnings == ("Network net1 has no pool back yet; the NIC gets addresses when it has",)
 
 
+MAC = "aa:00:00:12:34:56"
+TWIN = (NICS, nic("twin-0", mac=MAC, owner={"kind": "Instance", "name": "db"}))
+
+
+@pytest.mark.parametrize(
+    ("new", "old", "holder"),
+    [
+        pytest.param(nic(mac=MAC), None, "NIC default/twin-0", id="created"),
+        pytest.param(nic(mac=MAC.upper()), None, "NIC default/twin-0", id="in capitals"),
+        pytest.param(nic(mac=MAC), nic(), "NIC default/twin-0", id="changed"),
+        pytest.param(
+            nic(mac=MAC), nic(mac=MAC, network="net2"), "NIC default/twin-0", id="joins the network"
+        ),
+        pytest.param(nic(mac=MAC, name="front"), nic(mac=MAC), "", id="had it before"),
+        pytest.param(nic(mac=MAC, network="net2"), None, "", id="on another network"),
+        pytest.param(nic(mac="aa:00:00:12:34:57"), None, "", id="another one"),
+        pytest.param(nic(), None, "", id="none"),
+        pytest.param(
+            nic(mac=MAC, meta={"namespace": "other"}), None, "a NIC of another namespace", id="tenants"
+        ),
+    ],
+)
+def test_two_nics_with_one_mac_address(new: Raw, old: Raw | None, holder: str) -> None:
+    """A warning names another NIC on the network that has the MAC address that a NIC gets."""
+    there = () if old is None else ((NICS, old),)
+    verdict = verdict_of(request(NICS, new, old=old), *PRESENT, (NETWORKS, network("net2")), TWIN, *there)
+    assert verdict.allowed, verdict.message
+    found = [text for text in verdict.warnings if text.startswith("spec.mac: ")]
+    assert [text.removeprefix("spec.mac: ").partition(" on Network")[0] for text in found] == (
+        [holder] if holder else []
+    )
+
+
 def test_what_a_nic_has_is_not_asked_for_again() -> None:
     """An address that the NIC owns, or asked for before, is not judged again when something else changes."""
     outside = with_status(nic("web-0", "10.0.0.1"), network="net1", ips=["10.0.0.1"])

@@ -191,7 +191,7 @@ async def check_nic_status(client: Client, cached: CachedContext, new: Nic, old:
     name = new.status.network
     if not name or (old is not None and old.status == new.status):
         return
-    network = cached(name, new.metadata.namespace, ()).network
+    network = cached(name, new.metadata.namespace, (), "").network
     network = network or await get_or_none(client, NETWORKS, Key("", name))
     if network is None:
         return  # gone, and no allocator gives its addresses away

@@ -56,6 +56,7 @@ async def check_nic_change(
     if not new.spec.network:
         return ()
     requested = _requested(new, old)
+    mac = new.spec.mac if old is None or _wired(old) != _wired(new) else ""
     more = None if by_manager else _asked_more(new, old)
 
     def check(context: NetworkContext) -> tuple[str, ...]:
@@ -63,12 +64,27 @@ async def check_nic_change(
             _check_share(new, more, context)
         closed = context.network if more is not None else None
         if closed is None or not closed.metadata.is_deleting:
-            return _check_requested(new, requested, context)
+            return (*_check_requested(new, requested, context), *_twins(new, context))
         return (
             f"Network {new.spec.network} is being deleted and gives the NIC no more addresses; use another one",
         )
 
-    return await recheck(check, _views(client, cached, new, requested))
+    return await recheck(check, _views(client, cached, new, requested, mac))
+
+
+def _wired(nic: Nic) -> tuple[str, str]:
+    return nic.spec.network, nic.spec.mac.lower()
+
+
+def _twins(nic: Nic, context: NetworkContext) -> Iterator[str]:
+    """Yield a warning for another NIC on the network that has the MAC address."""
+    others = [key for key in context.same_mac if key != nic.metadata.key]
+    if others:
+        title = title_for(nic.metadata.namespace, "NIC", *min(others))
+        yield (
+            f"spec.mac: {title} on Network {nic.spec.network} has the MAC address {nic.spec.mac}, too; of two on one "
+            "wire, neither gets all its frames"
+        )
 
 
 def _check_sticky(new: Nic, old: Nic | None) -> None:
@@ -89,11 +105,11 @@ def _check_held(new: Nic) -> None:
 
 
 async def _views(
-    client: Client, cached: CachedContext, nic: Nic, requested: dict[Address, int]
+    client: Client, cached: CachedContext, nic: Nic, requested: dict[Address, int], mac: str
 ) -> AsyncGenerator[NetworkContext, None]:
     """Yield the cached context, except of a network that the cache does not have, and then the live one."""
     network, namespace = nic.spec.network, nic.metadata.namespace
-    known = cached(network, namespace, requested)
+    known = cached(network, namespace, requested, mac)
     if known.network is not None:
         yield known
     yield await read_context(client, network, namespace, known)
