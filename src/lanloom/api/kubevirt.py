@@ -247,6 +247,12 @@ LAUNCHER_LABELS = f"{_ROLE}={_LAUNCHER}"
 LAUNCHER_MARKS = (_ROLE, CREATED_BY, _DOMAIN)
 """The labels and the annotation by which `instance_of` knows the machine of a pod without an owner."""
 
+STARTED_WITH = "liveupdate.lanloom.io/started-with"
+"""Annotation of a launcher pod: the IPv4 addresses with which the interfaces that moved since had started, as JSON.
+
+KubeVirt answers DHCP requests of the guest with them, whatever network-status says after a move.
+"""
+
 
 def machine_uid_of(instance: VirtualMachineInstance) -> str:
     """Return the uid of the VirtualMachine that an instance belongs to; empty for an instance of its own."""

@@ -12,7 +12,7 @@ from msgspec.structs import force_setattr, replace
 
 from lanloom.api.core import Pod, PodStatus
 from lanloom.api.dummy import UID_LABEL
-from lanloom.api.kubevirt import LAUNCHER_MARKS
+from lanloom.api.kubevirt import LAUNCHER_MARKS, STARTED_WITH
 from lanloom.api.meta import Condition, Object
 from lanloom.api.multus import DEFAULT_NETWORK, MULTUS_NETWORKS, NETWORK_STATUS
 from lanloom.api.names import LANLOOM_NAMESPACE
@@ -198,7 +198,7 @@ CRON_JOBS = Resource(
 )
 
 
-_KEPT = frozenset({MULTUS_NETWORKS, DEFAULT_NETWORK, NETWORK_STATUS, *LAUNCHER_MARKS})
+_KEPT = frozenset({MULTUS_NETWORKS, DEFAULT_NETWORK, NETWORK_STATUS, STARTED_WITH, *LAUNCHER_MARKS})
 
 
 def strip_pod(pod: Pod) -> Pod:

@@ -1,12 +1,17 @@
 """What a NIC has besides its port: rules of the node that name it, and addresses with which KubeVirt answers."""
 
 import pytest
+from msgspec.structs import replace
 
+from lanloom.api.core import Pod
+from lanloom.api.kubevirt import STARTED_WITH
+from lanloom.api.meta import Key
 from lanloom.api.multus import NetworkAttachmentDefinition
+from lanloom.features.liveupdate.rules.launcher import pod_interface, renamed
 from lanloom.features.liveupdate.rules.mode import Mode
 from lanloom.features.liveupdate.rules.networks import Networks
 from lanloom.features.liveupdate.rules.preflight import check
-from tests.features.liveupdate.rules.test_preflight import LAN_TARGET, facts, lan, nad, pod
+from tests.features.liveupdate.rules.test_preflight import LAN_TARGET, facts, lan, machine, nad, pod
 
 FULL, COMPANION, RESTART = (
     Mode("full", "none"),
@@ -59,5 +64,34 @@ def test_addresses_that_kubevirt_answers_with(mode: Mode | None, ips: object, fo
     assert bool(against) == refused
     assert (
         not refused
-        or "answers DHCP requests of the NIC lan0 with 10.71.0.1, an address of default/vlan10" in against[0]
+        or "answers DHCP requests of the NIC lan0 with 10.71.0.1, its address at the start" in against[0]
     )
+
+
+def moved(found: Pod, nad: str, ips: list[str]) -> Pod:
+    """A launcher pod whose NIC was moved to a NAD, with addresses there."""
+    operations = renamed(found, pod_interface(machine(), "lan0"), Key("default", nad), {"ips": ips})
+    values = {item["path"].rpartition("/")[2].replace("~1", "/"): item["value"] for item in operations[1:]}
+    return replace(found, metadata=replace(found.metadata, annotations=found.metadata.annotations | values))
+
+
+@pytest.mark.parametrize("first", [[], ["10.71.0.1"], ["fd00::7"]], ids=str)
+@pytest.mark.parametrize("now", [[], ["10.72.0.2"]], ids=str)
+def test_what_a_launcher_was_started_with(first: list[str], now: list[str]) -> None:
+    """With the addresses of its start a launcher answers after any moves, and with no others."""
+    there = moved(pod(ips=first), "vlan20", ["10.73.0.3"])
+    there = moved(moved(there, "vlan30", now), "vlan10", now)
+    against = check(facts(pod=there, mode=COMPANION)).against_in_place
+    assert bool(against) == ("10.71.0.1" in first)
+    assert all("requests of the NIC lan0 with 10.71.0.1" in text for text in against)
+
+
+@pytest.mark.parametrize("text", ["", "[", "7", '{"pod16477688c0e": "x"}'])
+def test_an_annotation_that_somebody_else_wrote(text: str) -> None:
+    """Where what the pod was started with can't be read, Multus' report counts, as for one that never moved."""
+    there = pod(ips=["10.71.0.1"])
+    marked = replace(
+        there,
+        metadata=replace(there.metadata, annotations=there.metadata.annotations | {STARTED_WITH: text}),
+    )
+    assert check(facts(pod=marked, mode=COMPANION)).against_in_place

@@ -6,7 +6,8 @@ two, and would attach the NIC again to the network of the annotation and take it
 
 Besides its name, network-status tells addresses, DNS, MTU and gateway of a network, as CNI plugins answered. A port
 that moved has those of its new network. No plugin answers for it: the addresses are the ones that Lanloom has given,
-and the rest is in the NAD. What the plugins answered for the former network is kept, for a move that is undone.
+and the rest is in the NAD. What the plugins answered for the former network is kept, for a move that is undone. The
+addresses with which an interface had started are kept for good: KubeVirt answers DHCP requests with them.
 """
 
 import json
@@ -17,6 +18,7 @@ from msgspec import Struct
 
 from lanloom.api.core import Event, Pod
 from lanloom.api.kubevirt import (
+    STARTED_WITH,
     VirtualMachineInstance,
     VirtualMachineInstanceSpec,
     VmInterface,
@@ -119,6 +121,13 @@ def attached_of(pod: Pod, interface: str) -> Attached:
     )
 
 
+def started_with(pod: Pod, interface: str) -> tuple[str, ...]:
+    """Return the IPv4 addresses that an interface of a pod had when the pod started. Raises UnreadableStatus."""
+    before = _started(pod).get(interface)
+    ips = before if isinstance(before, list) else attached_of(pod, interface).ips
+    return tuple(item for item in ips if isinstance(item, str) and ":" not in item)
+
+
 def links_in(pod: Pod, machine: VirtualMachineInstance) -> dict[str, str]:
     """Return the links that Multus reported in a pod, with their hardware addresses. Raises UnreadableStatus.
 
@@ -177,8 +186,14 @@ def renamed(pod: Pod, interface: str, nad: Key, result: Raw | None = None) -> tu
     texts = {NETWORK_STATUS: json.dumps(entries)}
     if (wanted := _requested(pod, interface, nad)) is not None:
         texts[MULTUS_NETWORKS] = wanted
-    test = {"op": "test", "path": "/metadata/resourceVersion", "value": pod.metadata.resource_version}
-    return (test, *({"op": "replace", "path": _path(name), "value": text} for name, text in texts.items()))
+    changes = [{"op": "replace", "path": _path(name), "value": text} for name, text in texts.items()]
+    if interface not in (started := _started(pod)):
+        text = json.dumps(started | {interface: started_with(pod, interface)})
+        changes.append({"op": "add", "path": _path(STARTED_WITH), "value": text})
+    return (
+        {"op": "test", "path": "/metadata/resourceVersion", "value": pod.metadata.resource_version},
+        *changes,
+    )
 
 
 def _requested(pod: Pod, interface: str, nad: Key) -> str | None:
@@ -204,6 +219,15 @@ def _requested(pod: Pod, interface: str, nad: Key) -> str | None:
         f"{nad}@{interface}" if item.interface == interface else part.strip()
         for part, item in zip(text.split(","), found, strict=True)
     )
+
+
+def _started(pod: Pod) -> Raw:
+    """Return what STARTED_WITH says; nothing where it can't be read."""
+    try:
+        found = json.loads(pod.metadata.annotations.get(STARTED_WITH, "{}"))
+    except (ValueError, RecursionError):
+        return {}
+    return found if isinstance(found, dict) else {}
 
 
 def _elements(pod: Pod) -> list[Raw]:

@@ -23,6 +23,7 @@ from lanloom.features.liveupdate.rules.launcher import (
     interface_of,
     nic_of,
     pod_interface,
+    started_with,
 )
 from lanloom.features.liveupdate.rules.mode import Mode, against_eviction, against_moves
 from lanloom.features.liveupdate.rules.nadtargets import (
@@ -299,13 +300,13 @@ def _pod_problems(facts: Facts, machine: VirtualMachineInstance) -> Iterable[str
             f"Pod {facts.pod.metadata.key} is attached to {attached.nad} with {attached.interface}, and not to "
             f"{facts.leaves}; wait for the migration, or restart the machine"
         )
-    answered = [ip for ip in attached.ips if ":" not in ip]
+    answered = started_with(facts.pod, attached.interface)
     if answered and not facts.force and facts.mode is not None and facts.mode.name != "full":
         # The bridge binding's DHCP server keeps what it was started with: pkg/network/dhcp/bridge.go of KubeVirt.
         yield (
-            f"{facts.title}: the launcher pod answers DHCP requests of the NIC {facts.network} with {answered[0]}, an "
-            f"address of {facts.leaves}, until the machine is migrated or restarted; move it by migration, or, if the "
-            "guest sets its address itself, with --force (spec.force of the NetworkSwap)"
+            f"{facts.title}: the launcher pod answers DHCP requests of the NIC {facts.network} with {answered[0]}, its "
+            "address at the start, until the machine is migrated or restarted; move it by migration, or, if the guest "
+            "sets its address itself, with --force (spec.force of the NetworkSwap)"
         )
 
 
