@@ -330,6 +330,15 @@ def test_a_spoke_of_the_machine_itself(pod: str) -> None:
     assert (found.against_migration, found.against_in_place) == ((), ())
 
 
+def test_a_nic_that_is_not_in_the_pod_yet() -> None:
+    """A NIC that is being plugged in is waited for: that its pod says nothing of it is no reason for a restart."""
+    coming = machine(interfaces=[{"name": "default"}])
+    found = check(facts(machine=coming, pod=pod("default/x")))
+    assert found.against_in_place == (
+        f"{TITLE}: lan0 is being plugged in or unplugged; wait until that is done",
+    )
+
+
 VLAN, SPOKE = nad("vlan10", vlan=10), nad("vlan10", type="k8slanveth", veth="db")
 
 

@@ -261,7 +261,8 @@ def _in_place_problems(facts: Facts, machine: VirtualMachineInstance) -> Iterabl
     if plugging := _plugging(machine):
         # KubeVirt then writes the launcher pod's networks again, by a spec that may still name the old NAD.
         yield f"{facts.title}: {listed(plugging)} is being plugged in or unplugged; wait until that is done"
-    yield from _pod_problems(facts, machine)
+    if facts.network not in plugging:  # what comes or goes is not in the pod's network-status
+        yield from _pod_problems(facts, machine)
     node, target = machine.status.node_name, facts.target
     if target is not None and (why := why_not_on(target, node, facts.networks)):
         yield (
