@@ -10,7 +10,7 @@ import pytest
 
 from lanloom.api.core import CRDS
 from lanloom.api.dummy import DUMMY_CLUSTER_NETWORKS
-from lanloom.api.ipam import NETWORKS
+from lanloom.api.ipam import NETWORKS, NICS, NicSpec
 from lanloom.api.lan import LANS
 from lanloom.features.ipam.state import read_state
 from lanloom.kube.errors import AlreadyExists
@@ -92,6 +92,45 @@ def test_the_whole_command_surface(managed: Cluster) -> None:
 def test_the_whole_command_surface_on_kubernetes(kubernetes: Cluster) -> None:
     """The same commands come to the same networks on a real kube-apiserver."""
     try_surface(kubernetes)
+
+
+INSTANCES = (
+    "add --net 0:ip=192.0.2.4,network=net1 --no-wait inst1",
+    "modify --net 0:modify,ip=192.0.2.5 --net -1:add,network=net1 --no-wait inst1",
+    "rename inst1 inst2",
+    "modify --net 1:remove --no-wait inst2",
+    "remove --no-wait inst2",
+)
+
+
+def test_dry_runs_of_instances(managed: Cluster) -> None:
+    """The server stores nothing of a dry run of an instance's creation, change, rename and deletion."""
+    try_instances(managed)
+
+
+@pytest.mark.realserver
+def test_dry_runs_of_instances_on_kubernetes(kubernetes: Cluster) -> None:
+    """Nor does a real kube-apiserver."""
+    try_instances(kubernetes)
+
+
+def try_instances(cluster: Cluster) -> None:
+    """Run all commands about an instance, each after its dry run."""
+
+    async def read(client: Client) -> dict[str, NicSpec]:
+        alive = (nic for nic in (await client.list(NICS)).items if not nic.metadata.is_deleting)
+        return {nic.metadata.name: nic.spec for nic in alive}
+
+    made = cluster.lanloom("network", "add", "--subnet", "cidr=192.0.2.0/24", "net1")
+    assert made.exit_code == 0, made.output
+    for words in INSTANCES:
+        before = cluster.do(read)
+        foreseen = cluster.lanloom("instance", *words.split(), "--dry-run")
+        assert foreseen.exit_code == 0, f"{words} --dry-run: {foreseen.output}"
+        assert cluster.do(read) == before
+        done = cluster.lanloom("instance", *words.split())
+        assert done.exit_code == 0, f"{words}: {done.output}"
+        assert cluster.do(read) != before
 
 
 def try_surface(cluster: Cluster) -> None:
