@@ -133,6 +133,20 @@ def try_instances(cluster: Cluster) -> None:
         assert cluster.do(read) != before
 
 
+def test_a_note_that_the_server_makes_too(managed: Cluster) -> None:
+    """What a webhook warns of is not told once more by the command, in a dry run either."""
+    for words in (
+        "network add --subnet cidr=192.0.2.0/24,pool net1",
+        "instance add --net 0:ip=pool,network=net1 inst1",
+    ):
+        assert managed.lanloom(*words.split()).exit_code == 0
+    for dry in (["--dry-run"], []):
+        done = managed.lanloom("network", "modify", "--pool", "192.0.2.0/24:remove", *dry, "net1")
+        assert done.exit_code == 0, done.output
+        (line,) = done.stderr.splitlines()
+        assert line.startswith("Warning: NICs keep addresses that are no longer in pool")
+
+
 def try_surface(cluster: Cluster) -> None:
     """Run all commands, and look at what came of them."""
     for words in COMMANDS:

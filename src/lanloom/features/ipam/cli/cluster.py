@@ -8,7 +8,15 @@ import click
 from click.shell_completion import CompletionItem
 from msgspec import Struct
 
-from lanloom.cli.cluster import ClusterOptions, completed, options_of, refusals, report_notes, run
+from lanloom.cli.cluster import (
+    ClusterOptions,
+    completed,
+    options_of,
+    refusals,
+    report_notes,
+    run,
+    warnings,
+)
 from lanloom.cli.listing import long_output_option, print_data
 from lanloom.cli.options import cluster_options, dry_run_option, once_option
 from lanloom.features.ipam.cli.ganetioptions import job_options
@@ -196,8 +204,14 @@ class ChangeOptions(Struct, frozen=True):
         """Do the work, whose input was read before, and report what changed or would, and notes as warnings."""
         from lanloom.features.ipam.cli.grammar.difference import differences
 
-        done = run(self.cluster, work, read=True, dry_run=self.dry_run)
-        report_notes(done.notes)
+        reported, report = set[str](), warnings()
+
+        def warn(text: str) -> None:
+            reported.add(text)
+            report(text)
+
+        done = run(self.cluster, work, read=True, dry_run=self.dry_run, warn=warn)
+        report_notes(note for note in done.notes if note not in reported)
         if self.output != "table":
             print_data(_plain(done, dry_run=self.dry_run), self.output)
             return
