@@ -20,6 +20,7 @@ from lanloom.processes.checks import (
     check_records,
     check_rights,
 )
+from lanloom.processes.networkd import check_networkd
 from lanloom.runtime.certificates import DAY, new_authority
 from lanloom.runtime.cni.calls import Call, Raw
 from lanloom.runtime.cni.programs import install, program
@@ -50,6 +51,30 @@ async def test_mtus() -> None:
         check.result == "warning" and "mgmt-br.2021 has MTU 100, and its bridge mgmt-br 1500" in check.found
     )
     assert "ip link set mgmt-br.2021 mtu 1500" in check.remedy
+
+
+async def test_links_that_systemd_networkd_manages(tmp_path: Path) -> None:
+    """A link of Lanloom that systemd-networkd configures is named with the file, and so is a port; others are not."""
+    host = FakeHost("node1", ("eth0", "eth1"), switch=FakeSwitch(), now=lambda: 0.0)
+    links = host.kernel.links
+    made = Link(name="iso-br", index=92, kind="bridge", alias="lanloom-dummy 5f")
+    port = Link(name="veth5", index=93, kind="veth", master="iso-br")
+    other = Link(name="lan-7", index=94, kind="veth", master="iso-br")
+    links.update({link.name: link for link in (made, port, other)})
+    assert await check_networkd(host.links, tmp_path / "nothing") == ()
+    (check,) = await check_networkd(host.links, tmp_path)
+    assert check.result == "ok"
+    states = tmp_path / "netif/links"
+    states.mkdir(parents=True)
+    configured = "# Do not parse.\nADMIN_STATE=configured\nNETWORK_FILE=/etc/systemd/network/10-all.network\n"
+    for link in (made, port, links["eth0"]):
+        (states / str(link.index)).write_text(configured)
+    (states / "94").write_text(configured.replace("=configured", "=unmanaged"))
+    (check,) = await check_networkd(host.links, tmp_path)
+    assert check.result == "warning"
+    by = "by /etc/systemd/network/10-all.network"
+    assert check.found == f"it manages iso-br {by}, veth5 {by}"
+    assert "`Name=iso-br veth5`" in check.remedy
 
 
 def test_rights() -> None:

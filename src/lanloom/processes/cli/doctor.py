@@ -97,10 +97,10 @@ def command(
 ) -> None:
     """Check whether an agent can run on this machine, and the state of a running one.
 
-    Checks the kernel, privileges, directories, NetworkManager, the MTUs of VLAN links, packet filters, the agent's
-    readiness, the CNI plugins. An option that names a cluster, such as --kubeconfig or --context, adds checks of that
-    cluster: its kinds, whether webhooks validate writes, managers and agents, and whether the manager isolates
-    namespaces as Multus does. With --cluster-only, only the cluster is checked.
+    Checks the kernel, privileges, directories, NetworkManager, systemd-networkd, the MTUs of VLAN links, packet
+    filters, the agent's readiness, the CNI plugins. An option that names a cluster, such as --kubeconfig or --context,
+    adds checks of that cluster: its kinds, whether webhooks validate writes, managers and agents, and whether the
+    manager isolates namespaces as Multus does. With --cluster-only, only the cluster is checked.
 
     Changes nothing: kernel features are tried in a temporary namespace. A machine that only runs the lab does not need
     these features: `lanloom lab up` provides what is missing, and reports it.
@@ -167,6 +167,7 @@ async def _checks(places: _Places) -> tuple[Check, ...]:
         check_profiles,
         check_records,
     )
+    from lanloom.processes.networkd import check_networkd
 
     found: list[Check] = []
     vlans = any(feature.name == "vlan" for feature in places.features)
@@ -179,6 +180,7 @@ async def _checks(places: _Places) -> tuple[Check, ...]:
         if vlans:
             found.append(await check_network_manager(host.network_manager))
         found += [agent, await check_mtus(host.links)]
+        found += await check_networkd(host.links, places.below_root(Path("/run/systemd")))
     found += _filter_checks({feature.name for feature in places.features})
     if places.cni_socket:
         socket = Path(places.cni_socket)
