@@ -78,6 +78,11 @@ def completion(shell: str) -> None:
       source <(lanloom completion zsh)
     """
     root = click.get_current_context().find_root().command
+    if shell == "bash":
+        from lanloom.cli.completion import bash_source
+
+        click.echo(bash_source(root))
+        return
     kind = get_completion_class(shell)
     if kind is None:
         raise click.UsageError(f"completion for {shell} does not exist")
