@@ -172,7 +172,7 @@ LENGTHEN = """() => {
   const texts = document.createTreeWalker(document.getElementById("main"), NodeFilter.SHOW_TEXT);
   while (texts.nextNode()) {
     const { currentNode: text } = texts;
-    if (text.parentElement.matches(":not(time, small, svg *)")) text.data += "-n".repeat(31);
+    if (text.parentElement.matches(":not(time, small, svg *, thead *, label, button)")) text.data += "n".repeat(62);
   }
 }"""
 """Make each name and message longer by a word of 62 characters; times are as long as they are."""
