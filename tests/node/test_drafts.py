@@ -138,10 +138,8 @@ def test_no_file_is_made_through_a_link() -> None:
 
 KERNELS = {
     "features/dummy/cli/bridge.py": "the kubelet's file for a last message",
-    "features/lan/agent/links/portsteps.py": "/proc",
-    "features/lan/agent/links/isolation.py": "/proc",
-    "node/advertisements.py": "/proc",
     "node/sandbox.py": "/proc",
+    "node/sysctl.py": "/proc",
     "processes/trials/probe.py": "the kubelet's file for a last message",
 }
 

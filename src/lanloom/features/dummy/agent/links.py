@@ -13,7 +13,6 @@ from lanloom.features.dummy.rules.hostbridge import (
     alias_of,
     rules_of,
 )
-from lanloom.node.advertisements import ignore_routers
 from lanloom.node.errors import LinkError
 from lanloom.node.marks import unfinished_name
 from lanloom.node.netlink import ingress
@@ -37,6 +36,7 @@ from lanloom.node.netlink.messages import (
 )
 from lanloom.node.netlink.writer import LinkWriter, apply, hardware_address
 from lanloom.node.ports import IngressRule, Link
+from lanloom.node.sysctl import ignore_routers
 
 LOST_RACE = (errno.EEXIST, errno.EBUSY, errno.ENODEV)
 """The answers to one who finishes a bridge that another one has finished, or taken away, a moment before."""

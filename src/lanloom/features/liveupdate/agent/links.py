@@ -35,7 +35,6 @@ from lanloom.features.liveupdate.rules.port import (
     nic_in,
     normal,
 )
-from lanloom.node.advertisements import ignore_routers
 from lanloom.node.errors import LinkError, LinkMissing, NamespaceError
 from lanloom.node.guestports import fitting_mtu, yielding_mac
 from lanloom.node.links import KernelLink
@@ -46,6 +45,7 @@ from lanloom.node.netlink.addressing import ip_addresses
 from lanloom.node.netlink.bridgedrift import FORWARDING, LISTENING
 from lanloom.node.netlink.bridgeports import vlans
 from lanloom.node.netlink.messages import tolerating
+from lanloom.node.sysctl import ignore_routers
 from lanloom.node.vlanids import VlanEntry
 
 CNI_TABLE, CNI_CHAIN = "nat", "PREROUTING"

@@ -3,7 +3,6 @@
 from functools import partial
 from socket import socket
 
-from lanloom.features.lan.agent.links.isolation import silence
 from lanloom.features.lan.agent.links.writer import LanWriter, OpenLan, apply, learn_joined
 from lanloom.features.lan.rules.hostbridge import (
     PORT,
@@ -16,7 +15,6 @@ from lanloom.features.lan.rules.hostbridge import (
 )
 from lanloom.features.lan.rules.linksteps import FAMILY, alias_of
 from lanloom.features.lan.rules.observed import FarPort, SeenHost
-from lanloom.node.advertisements import ignore_routers
 from lanloom.node.errors import LinkMissing
 from lanloom.node.guestports import fitting_mtu
 from lanloom.node.links import KernelLink
@@ -24,6 +22,7 @@ from lanloom.node.namespaces import Namespace
 from lanloom.node.netlink import changes, overlay, reader
 from lanloom.node.netlink.bridgedrift import ISOLATED, LOCKED, STATE, mend_port
 from lanloom.node.netlink.bridgeports import only_vlan, vlans
+from lanloom.node.sysctl import ignore_routers, silence
 from lanloom.node.vlanids import VlanEntry
 
 

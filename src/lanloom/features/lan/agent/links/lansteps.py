@@ -3,7 +3,6 @@
 import errno
 from socket import socket
 
-from lanloom.features.lan.agent.links.isolation import isolate_ip
 from lanloom.features.lan.agent.links.writer import LanWriter, OpenLan, apply, learn_joined, underlay_of
 from lanloom.features.lan.rules.lansteps import (
     AddFlood,
@@ -24,6 +23,7 @@ from lanloom.features.lan.rules.linksteps import alias_of
 from lanloom.node.namespaces import make_namespace_with_socket
 from lanloom.node.netlink import bridgedrift, bridgeports, changes, forwarding, overlay
 from lanloom.node.netlink.messages import tolerating
+from lanloom.node.sysctl import isolate_ip
 
 
 @apply.register

@@ -1,13 +1,10 @@
 """The kernel's adapters of the steps in `rules.portsteps`."""
 
 import errno
-from contextlib import suppress
 from functools import partial
-from pathlib import Path
 from socket import socket
 
 from lanloom.api.kubevirt import bridged_name, guest_bridge
-from lanloom.features.lan.agent.links.isolation import silence
 from lanloom.features.lan.agent.links.writer import LanWriter, apply, learn_joined
 from lanloom.features.lan.rules.linksteps import FORWARD_ALL
 from lanloom.features.lan.rules.options import UNFLAGGED
@@ -22,6 +19,7 @@ from lanloom.node.links import KernelLink
 from lanloom.node.namespaces import Namespace, open_namespace
 from lanloom.node.netlink import addressing, bridgeports, changes, overlay, reader
 from lanloom.node.netlink.messages import tolerating
+from lanloom.node.sysctl import put, silence
 
 
 @apply.register
@@ -126,12 +124,10 @@ def _finish(step: MakeVeth | RepairPod, index: int, pod: Namespace, sock: socket
 
 def _prepare(interface: str, six: bool) -> None:
     """Announce addresses at another interface to neighbours, and enable IPv6 where it has an address."""
-    settings = {"ipv4/conf/{}/arp_notify": b"1"}
+    put({f"ipv4/conf/{interface}/arp_notify": b"1"})
     if six:
-        settings |= {"ipv6/conf/{}/disable_ipv6": b"0", "ipv6/conf/{}/ndisc_notify": b"1"}
-    for name, value in settings.items():
-        with suppress(FileNotFoundError):
-            (Path("/proc/sys/net") / name.format(interface)).write_bytes(value)
+        conf = f"ipv6/conf/{interface}"
+        put({f"{conf}/disable_ipv6": b"0", f"{conf}/ndisc_notify": b"1"})
 
 
 @apply.register

@@ -7,7 +7,6 @@ from socket import socket
 from msgspec.structs import replace
 
 from lanloom.features.lan.agent.links import hostbridge
-from lanloom.features.lan.agent.links.isolation import is_isolated
 from lanloom.features.lan.agent.links.optionsteps import PORTS, STORM, STORMED, TABLE
 from lanloom.features.lan.agent.links.writer import LanWriter, OpenLan
 from lanloom.features.lan.rules.desired import DesiredLan, DesiredPort
@@ -29,6 +28,7 @@ from lanloom.node.namespaces import OWN, Namespace, open_namespace
 from lanloom.node.netlink import addressing, forwarding, packetfilter, reader
 from lanloom.node.netlink.links import monitor_socket
 from lanloom.node.netlink.messages import cookie_of
+from lanloom.node.sysctl import is_isolated
 
 
 class Reader:

@@ -14,10 +14,10 @@ from socket import socket
 
 import structlog
 
-from lanloom.features.lan.agent.links.isolation import isolate_ip
 from lanloom.node.errors import LinkError, NamespaceError
 from lanloom.node.namespaces import Namespace, make_namespace
 from lanloom.node.netlink.packetfilter import close_bridges, open_bridges, open_filter_socket, shut_bridges
+from lanloom.node.sysctl import isolate_ip
 
 log = structlog.get_logger(__name__)
 
