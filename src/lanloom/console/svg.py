@@ -132,7 +132,7 @@ _SQUARES = {"used": "■", "reserved": "▨", "free": "□"}
 
 
 def drawing(what: Drawing | Chain) -> Node:
-    """Return a drawing that a page can be as narrow as it likes for, and that a screen reader can read out."""
+    """Return a drawing that fits a page of any width, and that a screen reader can read out."""
     return _chain(what) if isinstance(what, Chain) else _layers(what)
 
 

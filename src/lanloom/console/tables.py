@@ -89,7 +89,7 @@ def _labelled(label: str, content: Node, *, class_: str | None = None) -> Elemen
 
 
 def hidden(asked: Asked) -> Node:
-    """Return that it is a filter that leaves nothing, with a way to clear it."""
+    """Explain that a filter leaves nothing, and offer to clear it."""
     return fragment[
         f"Nothing here has {visible(asked.filtered_by)}: this page is filtered. ",
         h.a(href=asked.path)["Clear the filter"],

@@ -197,7 +197,7 @@ _CONTROLLERS: Mapping[type[Object], tuple[Resource[Any], ...]] = {
 
 
 async def controller_owners(client: Client, item: Object) -> tuple[Object, ...]:
-    """Return who makes an object, and who makes him; none if one of them is not there, or goes. Raises KubeError."""
+    """Return an object's chain of controllers; none if one of them is gone or being deleted. Raises KubeError."""
     owners: list[Object] = []
     while (found := _controller(item)) is not None:
         resource, key, uid = found

@@ -44,7 +44,7 @@ def _column(column: Raw) -> TableColumn:
 
 
 def _finder(path: str) -> Find:
-    """Return a column whose path can't be read stays empty; the rest of the table is worth showing."""
+    """Compile the path of a column; one that can't be read leaves its column empty, and the rest is worth showing."""
     try:
         return compile_path(path)
     except Malformed:

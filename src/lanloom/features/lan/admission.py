@@ -145,7 +145,7 @@ class LanAdmission(TableAdmission):
         return _force_warnings(new)
 
     async def _lan_deletion(self, old: LAN, request: AdmissionRequest) -> tuple[str, ...]:
-        """Return a LAN on which an isolated network stands goes with that one."""
+        """Refuse to delete a LAN on which an isolated network stands: it goes with that one. Return the warnings."""
         if is_joined(old, old) and not await self._is_manager(request.user_info):
             raise Denied(f"{title_of(old)}: {JOINED_DELETION}")
         return self._deletion_warnings(old)

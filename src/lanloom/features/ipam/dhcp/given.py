@@ -77,7 +77,7 @@ def _served(nic: Nic, network: Network, version: Version) -> tuple[Subnet | None
 
 
 def _routes(routes: Iterable[Route], router: IPv4Address | None) -> tuple[GuestRoute, ...]:
-    """Return a client that gets routes takes no other router (RFC 3442), so the default one is among them."""
+    """Return the routes of a client: if it gets any, with the default one, as it takes no other router (RFC 3442)."""
     found = tuple(_guest_routes(routes, router))
     if found and router is not None and not any(route.to.prefixlen == 0 for route in found):
         return (*found, GuestRoute(IPv4Network("0.0.0.0/0"), router))

@@ -209,7 +209,7 @@ class Mover:
         binding: PortBinding,
         why: str,
     ) -> Outcome:
-        """Return a port that can't be brought back keeps the network that it has: a wrong one is better than none."""
+        """Leave a port that can't be brought back where it is: a wrong network is better than none."""
         if not binding.bridge:
             return Outcome(binding.link, error=why)
         try:

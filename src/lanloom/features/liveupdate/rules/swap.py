@@ -228,7 +228,7 @@ def _known(inputs: SwapInputs, undo: tuple[Step, ...]) -> str:
 
 
 def _ended_meanwhile(inputs: SwapInputs) -> Decision:
-    """Return the pod whose port it was is gone: whatever runs next gets the network of the machine's spec."""
+    """End a swap whose pod is gone: whatever runs next gets the network of the machine's spec."""
     swap, spec = inputs.swap, inputs.swap.spec
     if flapping(swap) and inputs.link == "down":
         return Decision(status=swap.status, steps=(link_up(swap),), wait=POLL_SECONDS)

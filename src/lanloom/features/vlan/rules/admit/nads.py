@@ -159,7 +159,7 @@ def _check_annotations(nad: NetworkAttachmentDefinition) -> None:
 
 
 def _parse_any_gateway(field: str, text: str) -> object:
-    """Return a gateway whose mode is not known yet may have a prefix length or not."""
+    """Parse a gateway whose mode is not known yet: with a prefix length, or without. Raises AnnotationError."""
     four, six = split_gateways(field, text)
     if six:
         parse_cidr6(field, six if "/" in six else f"{six}/64")
@@ -251,7 +251,7 @@ def _mtu(text: str, network: VmNetwork, reader: ClusterReader) -> str:
 
 
 def _small_mtu(text: str, network: VmNetwork, reader: ClusterReader) -> str:
-    """Return a port that is smaller than a bridge of others shrinks it, and with it what the node has on the bridge."""
+    """Return why a port would shrink a bridge of others, and what the node has on it; empty if it would not."""
     name = network.cluster_network
     reports = [report.status for report in reader.statuses_of(name)]
     made_by_others = name == names.MGMT or any(status.mode == "beside" for status in reports)

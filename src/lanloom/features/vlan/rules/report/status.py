@@ -151,7 +151,7 @@ def _rolled_back(finding: Finding, withheld: Problem | None) -> Finding:
 
 
 def _held(finding: Finding, withheld: Problem | None) -> Finding:
-    """Return not ready for addresses of an older form, which the node should not have though its uplink may work."""
+    """Return a finding that is not ready while addresses are withheld, although the uplink may work."""
     if withheld is None or finding.status != "True":
         return finding
     return Finding("False", withheld.reason, withheld.message)
