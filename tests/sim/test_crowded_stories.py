@@ -8,7 +8,7 @@ from lanloom.api import names
 from lanloom.api.harvester import CLUSTER_NETWORKS
 from lanloom.features.vlan.rules.desired.l3values import ANNOTATIONS_MAX, RESERVE, size
 from tests.sim.cluster import SimCluster
-from tests.sim.seeds import FEW, batches, replay
+from tests.sim.seeds import few, many, play_each
 from tests.sim.vlan_stories import STORIES, Step, play
 
 HERE = "tests/sim/test_crowded_stories.py"
@@ -49,17 +49,14 @@ CROWDED = {
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("seed", FEW)
+@few
 def test_a_crowded_cluster_comes_to_rest_as_its_users_want(seed: int) -> None:
     """Whatever arrives first, a ClusterNetwork or a NAD, manager and agents agree on what is rolled out."""
-    with replay(seed, HERE):
-        play(seed, CROWDED)
+    play_each(HERE, lambda seed: play(seed, CROWDED), seed)
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("seeds", batches(300), ids=lambda seeds: f"{seeds[0]}-{seeds[-1]}")
+@many(300)
 def test_no_seed_makes_them_disagree(seeds: range) -> None:
     """The same holds for hundreds of other courses of events."""
-    for seed in seeds:
-        with replay(seed, HERE):
-            play(seed, CROWDED)
+    play_each(HERE, lambda seed: play(seed, CROWDED), *seeds)

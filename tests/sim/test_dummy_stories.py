@@ -5,26 +5,23 @@ import pytest
 from tests.sim.course import find_harm
 from tests.sim.dummy_clients import Protections
 from tests.sim.dummy_stories import play
-from tests.sim.seeds import FEW, batches, replay
+from tests.sim.seeds import few, many, play_each
 
 HERE = "tests/sim/test_dummy_stories.py"
 SCHEDULES = 1000
 
 
-@pytest.mark.parametrize("seed", FEW)
+@few
 def test_a_network_is_never_taken_from_under_a_user(seed: int) -> None:
     """At every write those who were let in find their network, and in the end what has no users is gone."""
-    with replay(seed, HERE):
-        play(seed)
+    play_each(HERE, play, seed)
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("seeds", batches(SCHEDULES), ids=lambda seeds: f"{seeds[0]}-{seeds[-1]}")
+@many(SCHEDULES)
 def test_no_schedule_breaks_it(seeds: range) -> None:
     """The same holds for hundreds of schedules of deaths, lost leadership, deaf managers, and late objects."""
-    for seed in seeds:
-        with replay(seed, HERE):
-            play(seed)
+    play_each(HERE, play, *seeds)
 
 
 @pytest.mark.slow

@@ -4,26 +4,23 @@ import pytest
 
 from tests.sim.course import find_harm
 from tests.sim.ipam_stories import play
-from tests.sim.seeds import FEW, batches, replay
+from tests.sim.seeds import few, many, play_each
 
 HERE = "tests/sim/test_ipam_stories.py"
 SCHEDULES = 2000
 
 
-@pytest.mark.parametrize("seed", FEW)
+@few
 def test_an_address_is_never_given_twice_nor_lost(seed: int) -> None:
     """At every write each address has one owner at the most, and in the end every NIC has what can be had."""
-    with replay(seed, HERE):
-        play(seed)
+    play_each(HERE, play, seed)
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("seeds", batches(SCHEDULES), ids=lambda seeds: f"{seeds[0]}-{seeds[-1]}")
+@many(SCHEDULES)
 def test_no_schedule_breaks_it(seeds: range) -> None:
     """The same holds for hundreds of schedules of deaths, lost leadership, late writes and meddling users."""
-    for seed in seeds:
-        with replay(seed, HERE):
-            play(seed)
+    play_each(HERE, play, *seeds)
 
 
 @pytest.mark.slow

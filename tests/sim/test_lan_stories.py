@@ -5,26 +5,23 @@ import pytest
 from tests.sim.course import find_harm
 from tests.sim.lan_clients import LanProtections
 from tests.sim.lan_stories import play
-from tests.sim.seeds import FEW, batches, replay
+from tests.sim.seeds import few, many, play_each
 
 HERE = "tests/sim/test_lan_stories.py"
 SCHEDULES = 2000
 
 
-@pytest.mark.parametrize("seed", FEW)
+@few
 def test_a_pod_keeps_its_lan(seed: int) -> None:
     """At every write pods have what they use, and in the end nodes and API server have nothing without users."""
-    with replay(seed, HERE):
-        play(seed)
+    play_each(HERE, play, seed)
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("seeds", batches(SCHEDULES), ids=lambda seeds: f"{seeds[0]}-{seeds[-1]}")
+@many(SCHEDULES)
 def test_no_schedule_breaks_it(seeds: range) -> None:
     """The same holds for schedules of deaths, blackouts, overthrown managers and agents of versions."""
-    for seed in seeds:
-        with replay(seed, HERE):
-            play(seed)
+    play_each(HERE, play, *seeds)
 
 
 @pytest.mark.slow

@@ -7,7 +7,7 @@ import pytest
 from lanloom.api import names
 from lanloom.api.harvester import CLUSTER_NETWORKS
 from tests.sim.cluster import SimCluster
-from tests.sim.seeds import FEW, batches, replay
+from tests.sim.seeds import few, many, play_each
 from tests.sim.vlan_stories import STORIES, Step, play
 
 HERE = "tests/sim/test_rollout_stories.py"
@@ -48,17 +48,14 @@ STAGED = {
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("seed", FEW)
+@few
 def test_a_staged_cluster_comes_to_rest_as_its_users_want(seed: int) -> None:
     """After deaths, reboots and faults every node carries what it should, and the roll-out is finished."""
-    with replay(seed, HERE):
-        play(seed, STAGED)
+    play_each(HERE, lambda seed: play(seed, STAGED), seed)
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("seeds", batches(300), ids=lambda seeds: f"{seeds[0]}-{seeds[-1]}")
+@many(300)
 def test_no_seed_keeps_a_roll_out_from_its_end(seeds: range) -> None:
     """The same holds for hundreds of other courses of events."""
-    for seed in seeds:
-        with replay(seed, HERE):
-            play(seed, STAGED)
+    play_each(HERE, lambda seed: play(seed, STAGED), *seeds)

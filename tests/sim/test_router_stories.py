@@ -2,14 +2,12 @@
 
 import json
 
-import pytest
-
 from lanloom.api import names
 from lanloom.api.multus import NADS
 from tests.features.vlan.cluster import nad
 from tests.features.vlan.quiet import STATIC
 from tests.sim.cluster import SimCluster
-from tests.sim.seeds import FEW, replay
+from tests.sim.seeds import few, play_each
 from tests.sim.vlan_stories import STORIES, Step, play
 
 HERE = "tests/sim/test_router_stories.py"
@@ -65,8 +63,7 @@ ROUTED = {
 }
 
 
-@pytest.mark.parametrize("seed", FEW)
+@few
 def test_a_cluster_comes_to_rest(seed: int) -> None:
     """After deaths, reboots and faults every node has the address that its network asks for, and says so."""
-    with replay(seed, HERE):
-        play(seed, ROUTED)
+    play_each(HERE, lambda seed: play(seed, ROUTED), seed)

@@ -2,23 +2,20 @@
 
 import pytest
 
-from tests.sim.seeds import FEW, batches, replay
+from tests.sim.seeds import few, many, play_each
 from tests.sim.vlan_stories import play
 
 HERE = "tests/sim/test_vlan_stories.py"
 
 
-@pytest.mark.parametrize("seed", FEW)
+@few
 def test_a_cluster_comes_to_rest_as_its_users_want(seed: int) -> None:
     """After deaths, reboots and faults every node, report and condition is exactly what the objects say."""
-    with replay(seed, HERE):
-        play(seed)
+    play_each(HERE, play, seed)
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("seeds", batches(400), ids=lambda seeds: f"{seeds[0]}-{seeds[-1]}")
+@many(400)
 def test_no_seed_finds_a_way_to_break_it(seeds: range) -> None:
     """The same holds for hundreds of other courses of events."""
-    for seed in seeds:
-        with replay(seed, HERE):
-            play(seed)
+    play_each(HERE, play, *seeds)

@@ -8,7 +8,7 @@ instance.
 import pytest
 
 from tests.sim.course import find_harm
-from tests.sim.seeds import FEW, batches, replay
+from tests.sim.seeds import few, many, play_each
 from tests.sim.vm_clients import Protections
 from tests.sim.vm_stories import play
 
@@ -16,21 +16,18 @@ HERE = "tests/sim/test_vm_stories.py"
 SCHEDULES = 3000
 
 
-@pytest.mark.parametrize("seed", FEW)
+@few
 def test_a_machine_never_loses_a_network(seed: int) -> None:
     """At every write each port has one owner at most, and every edit is done in the end, or a report says why not."""
-    with replay(seed, HERE):
-        play(seed)
+    play_each(HERE, play, seed)
 
 
 @pytest.mark.slow
 @pytest.mark.timeout(1200)
-@pytest.mark.parametrize("seeds", batches(SCHEDULES), ids=lambda seeds: f"{seeds[0]}-{seeds[-1]}")
+@many(SCHEDULES)
 def test_no_schedule_breaks_it(seeds: range) -> None:
     """The same holds for hundreds of schedules of edits, failing migrations, dying nodes, and deposed managers."""
-    for seed in seeds:
-        with replay(seed, HERE):
-            play(seed)
+    play_each(HERE, play, *seeds)
 
 
 @pytest.mark.slow
