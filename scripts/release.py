@@ -8,20 +8,18 @@ plugins for krew for each architecture, and checksums of all of it. Times in arc
 import gzip
 import hashlib
 import io
-import json
 import os
 import re
 import shutil
 import subprocess
 import sys
 import tarfile
-import uuid
 from collections.abc import Callable, Iterator
-from importlib.metadata import PackageNotFoundError, metadata
 from pathlib import Path
-from typing import Any
 
 from lanloom import __version__
+from scripts.image.bill import bill_of_materials
+from scripts.image.build import source_epoch
 
 ROOT = Path(__file__).parents[1]
 CHART = ROOT / "deploy/chart/lanloom"
@@ -30,9 +28,6 @@ CHANGELOG = ROOT / "CHANGELOG.md"
 
 UNRELEASED = "Unreleased"
 """The heading of what has no version yet."""
-
-_PINNED = re.compile(r"^([A-Za-z0-9._-]+)==(\S+)", re.MULTILINE)
-_HASH = re.compile(r"--hash=sha256:([0-9a-f]{64})")
 
 
 def release(target: Path, binaries: Callable[[Path, int], None]) -> None:
@@ -50,20 +45,13 @@ def release(target: Path, binaries: Callable[[Path, int], None]) -> None:
     )
     name = f"lanloom-{__version__}"
     (target / f"{name}.tgz").write_bytes(archive(CHART, "lanloom", epoch))
-    (target / f"{name}.yaml").write_text(_output(sys.executable, "-m", "lanloom", "install"))
+    install = (sys.executable, "-m", "lanloom", "install")
+    manifests = subprocess.run(install, cwd=ROOT, check=True, stdout=subprocess.PIPE, text=True).stdout
+    (target / f"{name}.yaml").write_text(manifests)
     (target / f"{name}.cdx.json").write_text(bill_of_materials(REQUIREMENTS.read_text()))
     (target / "NOTES.md").write_text(notes(CHANGELOG.read_text(), __version__))
     binaries(target, epoch)
     (target / "SHA256SUMS").write_text("".join(_sums(target)))
-
-
-def source_epoch() -> int:
-    """Return the time that archives have: SOURCE_DATE_EPOCH, or that of the last commit."""
-    return int(os.environ.get("SOURCE_DATE_EPOCH") or _output("git", "log", "-1", "--format=%ct"))
-
-
-def _output(*words: str) -> str:
-    return subprocess.run(words, cwd=ROOT, check=True, stdout=subprocess.PIPE, text=True).stdout
 
 
 def _sums(target: Path) -> Iterator[str]:
@@ -85,55 +73,6 @@ def archive(directory: Path, name: str, epoch: int) -> bytes:
                 with path.open("rb") as file:
                     tar.addfile(entry, file)
     return packed.getvalue()
-
-
-def bill_of_materials(requirements: str) -> str:
-    """Return the packages that run with Lanloom, with versions, licences and hashes, as CycloneDX 1.5.
-
-    The serial number follows from the content.
-    """
-    components = list(_components(requirements))
-    own = {"type": "application", "name": "lanloom", "version": __version__, "licenses": _licences("lanloom")}
-    bill: dict[str, Any] = {
-        "bomFormat": "CycloneDX",
-        "specVersion": "1.5",
-        "serialNumber": f"urn:uuid:{uuid.uuid5(uuid.NAMESPACE_URL, requirements + __version__)}",
-        "version": 1,
-        "metadata": {"component": own},
-        "components": components,
-    }
-    return json.dumps(bill, indent=2) + "\n"
-
-
-def _components(requirements: str) -> Iterator[dict[str, Any]]:
-    found = list(_PINNED.finditer(requirements))
-    ends = [*(item.start() for item in found[1:]), len(requirements)]
-    for item, end in zip(found, ends, strict=True):
-        name, version = item[1], item[2]
-        hashes = _HASH.findall(requirements, item.end(), end)
-        yield {
-            "type": "library",
-            "name": name,
-            "version": version,
-            "purl": f"pkg:pypi/{name.lower()}@{version}",
-            "licenses": _licences(name),
-            "hashes": [{"alg": "SHA-256", "content": content} for content in hashes],
-        }
-
-
-def _licences(package: str) -> list[dict[str, Any]]:
-    """Return the licence as the package names it: an SPDX expression, or any text."""
-    try:
-        known = metadata(package).json
-    except PackageNotFoundError:
-        return []
-    if expression := known.get("license_expression"):
-        return [{"expression": expression}]
-    named = [
-        text.rpartition(" :: ")[2] for text in known.get("classifier", ()) if text.startswith("License ::")
-    ]
-    text = named[0] if named else str(known.get("license", "")).partition("\n")[0]
-    return [{"license": {"name": text}}] if text else []
 
 
 def notes(changelog: str, version: str) -> str:

@@ -12,7 +12,8 @@ import pytest
 import yaml
 
 from lanloom import __version__
-from scripts.release import REQUIREMENTS, ROOT, bill_of_materials, notes, release
+from scripts.image.bill import bill_of_materials
+from scripts.release import REQUIREMENTS, ROOT, notes, release
 
 EPOCH = "1767225600"
 IMAGE = f"lanloom-{__version__}-image-amd64.tar"

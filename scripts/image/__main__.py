@@ -7,8 +7,7 @@ from pathlib import Path
 from lanloom import __version__
 from lanloom_lab.assets import default_cache
 from lanloom_lab.errors import LabError
-from scripts.image.build import ARCHITECTURES, ROOT, build
-from scripts.release import source_epoch
+from scripts.image.build import ARCHITECTURES, ROOT, build, source_epoch
 
 
 def write(target: Path, architecture: str, epoch: int) -> None:

@@ -123,3 +123,13 @@ def _digests(paths: Iterable[Path]) -> str:
 
 def _date(epoch: int) -> str:
     return datetime.fromtimestamp(epoch, UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
+
+
+def source_epoch() -> int:
+    """Return the time that archives have: SOURCE_DATE_EPOCH, or that of the last commit."""
+    return int(os.environ.get("SOURCE_DATE_EPOCH") or _last_commit())
+
+
+def _last_commit() -> str:
+    words = ("git", "log", "-1", "--format=%ct")
+    return subprocess.run(words, cwd=ROOT, check=True, stdout=subprocess.PIPE, text=True).stdout
