@@ -11,7 +11,9 @@ from lanloom.api import core, names
 from lanloom.api.harvester import CLUSTER_NETWORKS, VLAN_CONFIGS
 from lanloom.features.vlan.checks import check as check_harvester
 from lanloom.kube.ports import Client
+from lanloom_embedded.local import LocalClient
 from tests.cli.cluster import Cluster, served
+from tests.embedded.engine.running import running_engine
 from tests.features.vlan.cluster import cluster_network, node, vlan_config
 
 pytestmark = pytest.mark.slow
@@ -41,6 +43,12 @@ async def _fill(client: Client) -> None:
 async def _finalizers(client: Client) -> list[tuple[str, ...]]:
     found = (await client.get(core.NODES, "node1"), await client.get(VLAN_CONFIGS, "one"))
     return [item.metadata.finalizers for item in found]
+
+
+async def test_a_cluster_without_kinds_of_harvester() -> None:
+    """Where the kinds are not installed, doctor names them, and not objects of them."""
+    async with running_engine() as engine:
+        assert await check_harvester(LocalClient(engine)) == ()
 
 
 def test_adopt(cluster: Cluster) -> None:
