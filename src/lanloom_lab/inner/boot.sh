@@ -20,6 +20,8 @@ mount -t hostfs none /mnt/modules -o "$LAB_MODULES"
 read -r _ _ release _ </proc/version
 ln -s /mnt/modules "/run/modules/lib/modules/$release"
 modprobe -a -d /run/modules bridge 8021q veth bonding overlay dummy vxlan macvtap nf_tables nft_limit tun
+# The kernel would start modprobe for each module that a program asks for, and it finds none in the tree.
+echo >/proc/sys/kernel/modprobe
 ip link add mgmt address "$LAB_MAC" type bridge vlan_filtering 1 vlan_default_pvid "$LAB_VLAN"
 ip -batch - <<BATCH
 link set lo up

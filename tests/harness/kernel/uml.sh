@@ -7,6 +7,7 @@ mkdir -p /run/modules /run/find/lib/modules /run/layer/upper /run/layer/work /ru
 mount -t hostfs none /run/modules -o "$KERNEL_MODULES"
 ln -s /run/modules "/run/find/lib/modules/$(uname -r)"
 modprobe -a -d /run/find overlay bridge 8021q veth bonding dummy vxlan macvtap nf_tables nft_limit
+echo >/proc/sys/kernel/modprobe  # the tree has no modules that could be found later
 mount -t overlay overlay -o lowerdir=/,upperdir=/run/layer/upper,workdir=/run/layer/work /run/root
 cd /run/root
 mkdir -p inside/project inside/site inside/results
