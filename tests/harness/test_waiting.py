@@ -26,3 +26,20 @@ def test_no_time_left() -> None:
     with pytest.raises(AssertionError) as ended:
         looks.pause()
     assert isinstance(ended.value.__cause__, KeyError)
+
+
+def test_what_takes_long_is_seldom_looked_at() -> None:
+    """Pauses grow with the time that was waited, and with that of a look, between the shortest and the longest one."""
+    now = 0.0
+    looks = Looks(shortest=0.1, longest=1.0, clock=lambda: now)
+    pauses = []
+    while now < 10:
+        with looks.look():
+            pass
+        pauses.append(looks.pause())
+        now += pauses[-1]
+    assert pauses[0] == 0.1 and pauses[-1] == 1.0 and pauses == sorted(pauses) and len(pauses) < 35
+    slow = Looks(clock=lambda: now)
+    with slow.look():
+        now += 0.2
+    assert slow.pause() == pytest.approx(0.4)

@@ -1,7 +1,8 @@
 """Waiting for what others bring about: a look that fails at what is not there at this moment is a look too early.
 
-Looking takes processor time from those who bring it about, so most of the time passes between two looks. The caller
-looks and sleeps, in a thread or on a loop:
+Looking takes processor time from those who bring it about, so most of the time passes between two looks, and looks at
+what takes long become rare: they make no wait longer by more than its eighth. The caller looks and sleeps, in a thread
+or on a loop:
 
     looks = Looks(60.0, (LookupError,))
     while True:
@@ -13,8 +14,11 @@ looks and sleeps, in a thread or on a loop:
 
 import math
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+
+SHARE = 8
+"""The part of the time waited so far that passes until the next look, if that is more than the shortest pause."""
 
 
 class Looks:
@@ -30,18 +34,20 @@ class Looks:
         *,
         shortest: float = 0.1,
         longest: float = 1.0,
+        clock: Callable[[], float] = time.monotonic,
     ) -> None:
         self.failure: Exception | None = None
         self._not_yet = not_yet
         self._shortest = shortest
         self._longest = longest
-        self._began = time.monotonic()
+        self._clock = clock
+        self._first = self._began = clock()
         self._deadline = self._began + seconds
 
     @contextmanager
     def look(self) -> Iterator[None]:
         """Look once."""
-        self._began = time.monotonic()
+        self._began = self._clock()
         try:
             yield
         except self._not_yet as error:
@@ -51,7 +57,7 @@ class Looks:
 
     def pause(self) -> float:
         """Return the seconds until the next look. Raises AssertionError if there is no time left."""
-        now = time.monotonic()
+        now = self._clock()
         if now >= self._deadline:
             raise AssertionError("this did not become true in time") from self.failure
-        return min(max(self._shortest, 2 * (now - self._began)), self._longest)
+        return min(max(self._shortest, 2 * (now - self._began), (now - self._first) / SHARE), self._longest)
