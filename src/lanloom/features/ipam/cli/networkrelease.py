@@ -38,7 +38,7 @@ def release(
     from msgspec import to_builtins
 
     from lanloom.features.ipam.cli.grammar.difference import Difference
-    from lanloom.features.ipam.commands.held import release as release_held
+    from lanloom.features.ipam.commands.release import release as release_held
     from lanloom.features.ipam.rules.addresses import parse_address
 
     with refusals():
