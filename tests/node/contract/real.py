@@ -88,12 +88,28 @@ NODE = "link set lo up\nlink set eth1 up\nlink add eth2 up type veth peer name c
 BARE = (
     "link set eth1 up mtu 1500\nlink set eth2 up nomaster\naddress flush dev eth1\naddress flush dev eth2\n"
 )
+FLUSHES = 5
+"""Times that a flush is tried."""
+
 KEPT_LINKS = frozenset({"lo", "eth1", "eth2", "cable2"})
 
 
 def ip(arguments: str, *, where: str = "node", program: str = "ip") -> None:
     """Runs `ip ARGUMENTS` in a namespace."""
     subprocess.run([program, "-n", where, *arguments.split()], check=True)
+
+
+def flush(arguments: str, *, where: str = "node") -> None:
+    """Runs `ip ARGUMENTS`, a flush, in a namespace.
+
+    `ip` lists what there is, then deletes each: it fails where NetworkManager or the kernel takes one of them in
+    between. What is left is listed again.
+    """
+    for _ in range(FLUSHES - 1):
+        with suppress(subprocess.CalledProcessError):
+            ip(arguments, where=where)
+            return
+    ip(arguments, where=where)
 
 
 def batch(program: str, where: str, text: str, *options: str) -> None:
@@ -218,7 +234,7 @@ class Machine:
             self._router.wait()
             self._router = None
         ROUTER_LEASES.unlink(missing_ok=True)
-        ip("-6 address flush dev dhcp scope global", where="switch")
+        flush("-6 address flush dev dhcp scope global", where="switch")
         ip("address add fd00:12::1/64 dev dhcp nodad", where="switch")
 
     @staticmethod
@@ -276,7 +292,7 @@ class RealNode:
         if not self._machine.network_manager_runs:
             self._machine.start_network_manager()
         self.advertise()
-        ip("-6 address flush dev other scope global", where="switch")
+        flush("-6 address flush dev other scope global", where="switch")
         await self._answers()
         names = tuple(path.name for path in self._directory.iterdir())
         for name in names:
@@ -383,7 +399,7 @@ class RealNode:
         ip(f"link delete {name}")
 
     def flush(self, device: str) -> None:
-        ip(f"address flush dev {device}")
+        flush(f"address flush dev {device}")
 
     def set_up(self, name: str, up: bool) -> None:
         ip(f"link set {name} {'up' if up else 'down'}")
@@ -413,7 +429,7 @@ class RealNode:
         ip(f"-{version} rule delete table {table}")
 
     def drop_table(self, table: int) -> None:
-        ip(f"route flush table {table}")
+        flush(f"route flush table {table}")
 
     def change_vlan(self, link: str, vid: int, *, add: bool, self_: bool) -> None:
         arguments = f"vlan {'add' if add else 'delete'} vid {vid} dev {link} {'self' if self_ else ''}"
