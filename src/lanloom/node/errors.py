@@ -11,7 +11,7 @@ NodeError
 ├── ProfileError           a profile file can't be read, written or removed
 ├── RecordError            a record of the agent's own can't be read or written
 └── NetworkManagerError    NetworkManager gave an error
-    └── NetworkManagerMissing   it isn't running, or its D-Bus socket can't be reached
+    └── NetworkManagerMissing   it isn't running or does not answer, or its D-Bus socket can't be reached
 """
 
 
@@ -60,4 +60,4 @@ class NetworkManagerError(NodeError):
 
 
 class NetworkManagerMissing(NetworkManagerError):
-    """NetworkManager can't be reached."""
+    """NetworkManager can't be reached, or does not answer."""

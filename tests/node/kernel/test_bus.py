@@ -8,9 +8,13 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+from dbus_fast import Message, MessageType
+from dbus_fast.aio import MessageBus
 
+from lanloom.node import networkmanager
 from lanloom.node.errors import NetworkManagerMissing
-from lanloom.node.networkmanager import DBusNetworkManager
+from lanloom.node.networkmanager import AT_ONCE, DBusNetworkManager
+from lanloom.node.networkmanager.objects import NM
 
 
 @pytest.fixture
@@ -79,3 +83,40 @@ async def test_a_busy_bus(daemon: subprocess.Popen[str], bus: str) -> None:
         'NetworkManager is not running (Name "org.freedesktop.NetworkManager" does not exist); '
         "start it with `systemctl start NetworkManager`"
     }
+
+
+class Stuck:
+    """A NetworkManager without objects that does not answer calls about profiles while it `hangs`."""
+
+    def __init__(self) -> None:
+        self.hangs = True
+        self.asked = 0
+
+    def answer(self, message: Message) -> Message | bool:
+        """Return the answer of a call, True where there is none; False for what is not a call."""
+        if message.message_type is not MessageType.METHOD_CALL:
+            return False
+        if message.member == "GetManagedObjects":
+            return Message.new_method_return(message, "a{oa{sa{sv}}}", [{}])
+        self.asked += 1
+        return True if self.hangs else Message.new_error(message, f"{NM}.Settings.InvalidConnection", "none")
+
+
+async def test_network_manager_hangs(bus: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Where NetworkManager hangs in a look, that look fails, is no statement about profiles, and holds up no other."""
+    monkeypatch.setattr(networkmanager, "PATIENCE", 0.3)
+    uuids = tuple(f"00000000-0000-4000-8000-{number:012}" for number in range(4 * AT_ONCE))
+    served, stuck = await MessageBus(bus).connect(), Stuck()
+    served.add_message_handler(stuck.answer)
+    await served.request_name(NM)
+    try:
+        async with DBusNetworkManager(bus) as manager:
+            with pytest.raises(NetworkManagerMissing, match=r"did not answer GetConnectionByUuid.*hangs"):
+                await manager.connections(uuids)
+            stuck.hangs = False
+            assert {each.phase for each in (await manager.connections(uuids)).values()} == {"absent"}
+            assert (
+                stuck.asked - len(uuids) <= 2 * AT_ONCE
+            )  # those that waited, and those that began as they failed
+    finally:
+        served.disconnect()

@@ -98,8 +98,8 @@ class Bus:
             async with self._room, asyncio.timeout(PATIENCE):
                 reply = await self._bus.call(message)
         except TimeoutError as error:
-            raise NetworkManagerError(
-                f"NetworkManager did not answer {member} in {PATIENCE:.0f} seconds"
+            raise NetworkManagerMissing(
+                f"NetworkManager did not answer {member} in {PATIENCE:.0f} seconds; check whether it hangs"
             ) from error
         except (OSError, EOFError, DBusFastError) as error:
             raise NetworkManagerMissing(f"the D-Bus connection broke: {error}; is dbus running?") from error
@@ -218,8 +218,12 @@ class DBusNetworkManager:
         """Read the state of these profiles: one call for all objects, two or three for each profile."""
         bus = await self._connected()
         objects = await _objects(bus)
-        profiles = await asyncio.gather(*(_profile(bus, uuid, objects) for uuid in uuids))
-        known = [profile for profile in profiles if profile is not None]
+        reads = [asyncio.ensure_future(_profile(bus, uuid, objects)) for uuid in uuids]
+        try:
+            known = [profile for profile in await asyncio.gather(*reads) if profile is not None]
+        finally:
+            for read in reads:  # after the first failure, the others would keep the room of later calls
+                read.cancel()
         self._failures.note_names(
             objects.device_names(), {profile.path: profile.interface for profile in known}
         )
