@@ -71,7 +71,7 @@ REFUSED: dict[str, tuple[Network, Raw, str]] = {
     "a disabled pool": (
         network(pool(0), pool(9, disabled=True)),
         {},
-        "network net1 is full; enable a pool, add one, or release addresses",
+        "network net1 is full, but for 9 free addresses in disabled pools; enable a pool",
     ),
     "a full pool of the name": (
         network(pool(0, name="web"), pool(9)),

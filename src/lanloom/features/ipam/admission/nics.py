@@ -20,7 +20,7 @@ from lanloom.features.ipam.admission.nicspec import check_nic, check_sticky_for,
 from lanloom.features.ipam.admission.owners import check_owner_stays
 from lanloom.features.ipam.reader import CachedContext, NetworkContext, read_context
 from lanloom.features.ipam.rules.addresses import Address, find_address, format_address
-from lanloom.features.ipam.rules.ledger import AUTOMATIC, AddressInUse, AddressReserved, OutsideSubnets
+from lanloom.features.ipam.rules.ledger import AddressInUse, AddressReserved, OutsideSubnets
 from lanloom.features.ipam.rules.model import Network as NetworkModel
 from lanloom.features.ipam.rules.shares import (
     check_quota,
@@ -31,6 +31,7 @@ from lanloom.features.ipam.rules.shares import (
 from lanloom.features.ipam.state import held_of, network_of
 from lanloom.kube.lookup import recheck
 from lanloom.kube.ports import Client
+from lanloom.poolrequests import AUTOMATIC
 from lanloom.refusals import Malformed, title_for
 
 

@@ -24,11 +24,9 @@ from lanloom.features.ipam.rules.model import Network, Subnet
 from lanloom.features.ipam.rules.requests import format_request, parse_requests
 from lanloom.features.ipam.rules.shares import is_list_of_ordinals
 from lanloom.features.ipam.state import owned
+from lanloom.poolrequests import ANY
 from lanloom.refusals import Malformed
 from lanloom.runtime.cni.calls import BAD_CONFIG, DIFFERENT, REFUSED, CniError
-
-AUTOMATIC = "pool"
-"""The default request."""
 
 MOST = 64
 """Entries of a list."""
@@ -74,7 +72,7 @@ class IpamConfig(
     @property
     def wanted(self) -> tuple[str, ...]:
         """The requests for addresses."""
-        return self.ips or self.pools or (AUTOMATIC,)
+        return self.ips or self.pools or (ANY,)
 
 
 def parse_ipam(config: dict[str, Any]) -> IpamConfig:

@@ -22,12 +22,13 @@ from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping
 from itertools import starmap
 
-from lanloom.features.ipam.rules.addresses import Address, IPRange, Version, format_address, merge, runs
+from lanloom.features.ipam.rules.addresses import Address, IPRange, format_address, merge, runs
 from lanloom.features.ipam.rules.bits import Layout
 from lanloom.features.ipam.rules.model import Network, Pool, Usage
 from lanloom.features.ipam.rules.others import Holder, Others, reserved_of
 from lanloom.features.ipam.rules.owners import Owners, within
 from lanloom.features.ipam.rules.shares import namespace_of, nic_title, used_by_namespace
+from lanloom.poolrequests import AUTOMATIC, full_message
 from lanloom.refusals import Denied
 
 
@@ -55,9 +56,6 @@ class UnknownPool(Denied):
 class Exhausted(Denied):
     """A network or pool without a free address."""
 
-
-AUTOMATIC: dict[str, Version | None] = {"pool": None, "pool4": 4, "pool6": 6}
-"""Requests for the lowest free address of any pool, and its IP version."""
 
 DENSE_LIMIT = 1 << 24
 """Pools with more addresses have no bit for each."""
@@ -199,19 +197,10 @@ class Ledger:
 
     def _full(self, request: str) -> str:
         """Return why nothing is left of what a request stands for, and what can be done about it."""
-        network, what = self.network, f"network {self.network.name}"
-        version = AUTOMATIC.get(request)
-        pools = network.pools(version=version) if request in AUTOMATIC else network.pools(request)
-        if version is not None:
-            what = f"every IPv{version} pool of {what}"
-        elif request not in AUTOMATIC:
-            what = f"pool {request} of {what}"
-        spare = sum(self.usage(pool).free for pool in pools if pool.disabled)
-        if not spare:
-            return f"{what} is full; add a pool, or release addresses"
-        free = f"{spare} free address{'es' * (spare > 1)}"
-        return (
-            f"{what} is full, but for {free} in disabled pools; enable a pool, add one, or release addresses"
+        network = self.network
+        pools = network.pools(version=AUTOMATIC[request]) if request in AUTOMATIC else network.pools(request)
+        return full_message(
+            request, network.name, sum(self.usage(pool).free for pool in pools if pool.disabled)
         )
 
     def _count_used(self) -> Counter[str]:

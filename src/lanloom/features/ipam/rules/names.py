@@ -10,10 +10,11 @@ from hashlib import sha256
 
 from lanloom.features.ipam.rules.addresses import IPRange, find_address, parse_cidr, parse_range
 from lanloom.features.ipam.rules.model import Network, Pool, Subnet
+from lanloom.poolrequests import AUTOMATIC
 from lanloom.refusals import Denied, Malformed
 from lanloom.text import listed, quote
 
-RESERVED_WORDS = frozenset(["pool", "pool4", "pool6", "none", "auto", "add", "remove", "modify"])
+RESERVED_WORDS = frozenset([*AUTOMATIC, "none", "auto", "add", "remove", "modify"])
 """Words that options give a meaning to."""
 
 NAME_MAX = 253

@@ -12,7 +12,6 @@ from msgspec import Struct
 
 from lanloom.features.ipam.rules.addresses import Address, find_address, format_address, version_of
 from lanloom.features.ipam.rules.ledger import (
-    AUTOMATIC,
     AddressInUse,
     AddressReserved,
     Exhausted,
@@ -30,6 +29,7 @@ from lanloom.features.ipam.rules.shares import (
     namespace_of,
     reserved_remedy,
 )
+from lanloom.poolrequests import AUTOMATIC
 from lanloom.refusals import Denied, Malformed
 from lanloom.text import listed, quote
 

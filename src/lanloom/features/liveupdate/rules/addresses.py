@@ -25,9 +25,7 @@ from lanloom.api.multus import NetworkAttachmentDefinition
 from lanloom.features.liveupdate.rules.nadtargets import IPAM_PLUGIN, ipam_section
 from lanloom.features.liveupdate.rules.networks import Networks
 from lanloom.kube.conditions import find
-
-AUTOMATIC: Mapping[str, int] = {"pool": 0, "pool4": 4, "pool6": 6}
-"""Requests for an address of any pool, and the IP version that it must have; 0 for any."""
+from lanloom.poolrequests import ANY, AUTOMATIC, full_message
 
 EVERY = "*"
 
@@ -62,7 +60,7 @@ def against_addresses(
 
 def _requests(section: Mapping[str, object]) -> Counter[str]:
     """Return how often each pool, or kind of pools, is asked for; addresses are not counted."""
-    wanted = section.get("ips") or section.get("pools") or ["pool"]
+    wanted = section.get("ips") or section.get("pools") or [ANY]
     texts = [item for item in wanted if isinstance(item, str)] if isinstance(wanted, list) else []
     return Counter(item for item in texts if not _is_address(item))
 
@@ -139,17 +137,10 @@ def _full(network: Network, wanted: Counter[str]) -> str:
     if find(status.conditions, READY) is None or status.observed_generation != network.metadata.generation:
         return ""
     for request, count in sorted(wanted.items()):
-        what, version = f"network {network.called}", AUTOMATIC.get(request)
-        if version != 0:
-            what = f"every IPv{version} pool of {what}" if version else f"pool {request} of {what}"
         pools = list(_pools(status.pools, request))
-        if sum(int(pool.free) for pool in pools if not pool.disabled) >= count:
-            continue
-        spare = any(int(pool.free) for pool in pools if pool.disabled)
-        remedy = (
-            "enable a pool, add one, or release addresses" if spare else "add a pool, or release addresses"
-        )
-        return f"{what} is full; {remedy}"
+        if sum(int(pool.free) for pool in pools if not pool.disabled) < count:
+            spare = sum(int(pool.free) for pool in pools if pool.disabled)
+            return full_message(request, network.called, spare)
     return ""
 
 
@@ -157,4 +148,4 @@ def _pools(pools: Iterable[PoolStatus], request: str) -> Iterable[PoolStatus]:
     if request not in AUTOMATIC:
         return (pool for pool in pools if pool.name == request)
     version = AUTOMATIC[request]
-    return (pool for pool in pools if version in (0, 6 if ":" in pool.range else 4))
+    return (pool for pool in pools if version in (None, 6 if ":" in pool.range else 4))
