@@ -17,6 +17,7 @@ from lanloom.api.liveupdate import swapped
 from lanloom.api.meta import Key
 from lanloom.features.ipam.manager.evidence import Evidence, is_unused, live_evidence, may_go
 from lanloom.features.ipam.state import is_open
+from lanloom.kube.lookup import list_or_empty
 from lanloom.kube.ports import Reader
 from lanloom.runtime.blockers import MANAGER, Answer, Blocker, DeletionQuestion
 
@@ -112,7 +113,7 @@ def _owners(nic: Nic, evidence: Evidence) -> Iterable[str]:
 async def _network_answer(client: Reader, network: Network) -> Answer:
     if not network.metadata.is_deleting:
         return Answer()  # the webhook names the users
-    return _answer(network_blocker(network, (await client.list(NICS)).items))
+    return _answer(network_blocker(network, await list_or_empty(client, NICS)))
 
 
 async def _nic_answer(client: Reader, nic: Nic) -> Answer:
