@@ -100,6 +100,7 @@ class Secret(Object, frozen=True, kw_only=True):
     """A secret; values of `data` are base64."""
 
     type: str = "Opaque"
+    immutable: bool = False
     data: dict[str, str] = {}
 
 

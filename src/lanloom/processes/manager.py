@@ -112,6 +112,7 @@ class WebhookService:
         self._reviews: Reviews | None = None
         self._server: TlsServer | None = None
         self._pages: list[tuple[dict[str, Any], str]] = []
+        self._changed = asyncio.Event()
         self.informer: Informer[Secret] = Informer(
             client, SECRETS, rng=rng, namespace=LANLOOM_NAMESPACE, fields=f"metadata.name={SECRET_NAME}"
         )
@@ -143,16 +144,19 @@ class WebhookService:
         return partial(self._reviews.ask, page) if self._reviews is not None and page is not None else None
 
     async def keep_registered(self, port: int) -> None:
-        """Register the webhooks once a replica answers; then renew the certificate, and repair the registration."""
+        """Register the webhooks once a replica answers; then renew the certificate, and repair the registration.
+
+        A change of the Secret is registered soon: replicas present its certificate, and answer at its path.
+        """
         registration = Registration(self._client, embedded=self._embedded)
         complaint = ""
         while True:
+            self._changed.clear()
             try:
                 if not (self._endpoint.local or await may_register(self._client)):
                     await asyncio.sleep(RETRY_SECONDS)
                     continue
-                await self._credentials.current()
-                await self._register(port, registration)
+                await self._register(port, registration, await self._credentials.keep())
             except KubeError as error:
                 known = error.reported or str(error) == complaint
                 complaint = str(error)
@@ -161,10 +165,11 @@ class WebhookService:
                 continue
             complaint = ""
             self.registered.set()
-            await wait_for_check(CHECK_SECONDS, self._now)
+            await wait_for_check(CHECK_SECONDS, self._now, self._changed)
+            if self._changed.is_set():
+                await asyncio.sleep(RETRY_SECONDS)  # another program may write it whenever a manager does
 
-    async def _register(self, port: int, registration: Registration) -> None:
-        secret = await self._client.get(SECRETS, SECRET_NAME, LANLOOM_NAMESPACE)
+    async def _register(self, port: int, registration: Registration, secret: Secret) -> None:
         authority, path = secret.data["ca.crt"], path_of(secret)
         self._path = path  # before the registration
 
@@ -179,9 +184,11 @@ class WebhookService:
         await registration.apply(MUTATING_WEBHOOKS, mutating)
         await registration.apply(VALIDATING_WEBHOOKS, validating)
         self._pages = pages if self._endpoint.local else []
+        self._credentials.registered(bundle_of(secret).ca)
 
     def _present(self, server: TlsServer, secret: Secret | None) -> None:
         """Load a new certificate; the old one stays in use while the Secret is invalid."""
+        self._changed.set()
         if secret is not None and is_whole(bundle := bundle_of(secret)):
             server.use(bundle)
             self._path = path_of(secret)

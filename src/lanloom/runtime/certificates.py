@@ -5,6 +5,8 @@ no more can be issued under it, and a renewed bundle is a new CA. A Secret holds
 its CA instead, because kubeconfigs name that: `lanloom_embedded.identity`.)
 
 All replicas of the manager share the certificate of the webhooks: the first one issues it, and the leader renews it.
+No write is refused meanwhile: API servers know the next CA, besides that of the certificate in use, before any replica
+presents a certificate of it.
 The Secret also holds a path that can't be guessed, under which the webhooks are registered. An API server shows no
 certificate of its own to webhooks unless its administrator gave it one. But it knows that path, and apart from it only
 readers of registrations do. So no pod that reaches the port can have requests judged, noted, and users listed.
@@ -16,6 +18,7 @@ import math
 import re
 import secrets
 from collections.abc import Callable, Sequence
+from contextlib import suppress
 from datetime import UTC, datetime, timedelta
 from ipaddress import ip_address
 
@@ -130,15 +133,21 @@ _STEP_SECONDS = 1.0
 _JUMP_SECONDS = 5.0
 
 
-async def wait_for_check(seconds: float, now: Callable[[], float]) -> None:
+async def wait_for_check(
+    seconds: float, now: Callable[[], float], changed: asyncio.Event | None = None
+) -> None:
     """Wait so many seconds, or until the clock is set: a certificate may have ended at that moment.
 
-    `now` gives seconds since the epoch. It is compared with the monotonic clock, which can't be set.
+    `now` gives seconds since the epoch. It is compared with the monotonic clock, which can't be set. With `changed`,
+    wait until that is set at the longest.
     """
     clock = asyncio.get_running_loop().time
     end, ahead = clock() + seconds, now() - clock()
     for _ in range(math.ceil(seconds / _STEP_SECONDS)):
-        await asyncio.sleep(min(end - clock(), _STEP_SECONDS))
+        with suppress(TimeoutError):
+            async with asyncio.timeout(min(end - clock(), _STEP_SECONDS)):
+                await (changed or asyncio.Event()).wait()
+                return
         if clock() >= end or abs(now() - clock() - ahead) >= _JUMP_SECONDS:
             return
 
@@ -152,6 +161,16 @@ def is_whole(bundle: Bundle) -> bool:
     except (ValueError, TypeError, InvalidSignature, UnsupportedAlgorithm):
         return False
     return key.public_key() == certificate.public_key()
+
+
+def covers(certificate: bytes, name: str) -> bool:
+    """Return whether a PEM certificate is for this host name or IP address."""
+    try:
+        read = x509.load_pem_x509_certificate(certificate)
+        found = read.extensions.get_extension_for_class(x509.SubjectAlternativeName).value
+    except (ValueError, x509.ExtensionNotFound):
+        return False
+    return _alternative(name) in found
 
 
 def _name(common_name: str) -> x509.Name:
@@ -227,6 +246,8 @@ def first_certificate(pem: bytes) -> bytes:
 
 SECRET_NAME = "lanloom-webhook"
 RETRY_SECONDS = 2.0
+SPREAD_SECONDS = 10.0
+"""How long API servers may take to learn of a registration."""
 
 _PATH = "path"
 _PATH_FORM = re.compile(r"[0-9a-f]{32}", re.ASCII)
@@ -246,64 +267,111 @@ def _new_path() -> dict[str, str]:
 
 
 class Credentials:
-    """The certificate for some host names, and a path. `now` gives seconds since the epoch."""
+    """The certificate for some host names, and a path. `now` gives seconds since the epoch.
+
+    A renewal has two steps, at checks of the leader: the CA of the next certificate is added to the Secret, so that it
+    is registered; once API servers have known it for a while (`registered`), that certificate takes the place of the
+    one in use. A leader that ends between them leaves a CA that signed nothing, and the next leader begins again.
+    """
 
     def __init__(self, client: Client, names: tuple[str, ...], *, now: Callable[[], float]) -> None:
         self._client = client
         self._names = names
         self._now = now
+        self._next: Bundle | None = None
+        self._known_since = math.inf
+        self._complaint = ""
 
     async def at_last(self) -> Bundle:
         """Return the certificate, asked for until the server gives it."""
         while True:
             try:
-                return await self.current()
+                return bundle_of(await self._usable())
             except KubeError as error:
                 report = log.debug if error.reported else log.warning
                 report("webhook-certificate-not-read", secret=SECRET_NAME, error=str(error))
                 await asyncio.sleep(RETRY_SECONDS)
 
-    async def current(self) -> Bundle:
-        """Return the certificate; made, or renewed when it is due or damaged. Raises KubeError."""
+    async def keep(self) -> Secret:
+        """Return the Secret; made, replaced if it can't serve, and renewed when it is due. Raises KubeError.
+
+        A renewal that the API server refuses is logged: the certificate serves on until its end.
+        """
+        secret = await self._usable()
+        try:
+            renewed = await self._renewed(secret)
+        except KubeError as error:
+            self._complain(secret, error)
+            return secret
+        self._complaint = ""
+        return renewed
+
+    def registered(self, authorities: bytes) -> None:
+        """Note that these CAs (PEM) are registered at API servers."""
+        if self._next is not None and self._next.ca in authorities:
+            self._known_since = min(self._known_since, asyncio.get_running_loop().time())
+
+    async def _usable(self) -> Secret:
+        """Return the Secret with a certificate that can be presented now, and a path; either is made if need be."""
         try:
             secret = await self._client.get(SECRETS, SECRET_NAME, LANLOOM_NAMESPACE)
         except NotFound:
             return await self._first()
         bundle = bundle_of(secret)
-        if not is_whole(bundle) or due(bundle.certificate, self._now()):
-            return await self._renewed(secret, bundle)
+        if not is_whole(bundle) or due(bundle.certificate, self._now(), days=0):
+            return await self._replaced(secret, bundle)
         if not path_of(secret):
-            await self._change(secret, _new_path())
-        return bundle
+            return await self._changed(secret, _new_path())
+        return secret
 
-    async def _renewed(self, secret: Secret, old: Bundle) -> Bundle:
-        """Renew the bundle, and keep the old CA in it: replicas may still present the old certificate."""
-        fresh = issue(self._names, self._now())
+    async def _renewed(self, secret: Secret) -> Secret:
+        bundle = bundle_of(secret)
+        if not covers(bundle.certificate, self._names[0]):
+            return await self._replaced(secret, bundle)
+        if not due(bundle.certificate, self._now()):
+            self._next = None
+            return secret
+        if self._next is None or self._next.ca not in bundle.ca:
+            self._next, self._known_since = issue(self._names, self._now()), math.inf
+            both = first_certificate(bundle.ca) + self._next.ca
+            return await self._changed(secret, {"ca.crt": base64.b64encode(both).decode()})
+        if asyncio.get_running_loop().time() - self._known_since < SPREAD_SECONDS:
+            return secret
+        return await self._replaced(secret, bundle, self._next)
+
+    async def _replaced(self, secret: Secret, old: Bundle, fresh: Bundle | None = None) -> Secret:
+        """Replace the bundle, and keep the old CA in it: replicas may still present the old certificate."""
+        fresh = fresh or issue(self._names, self._now())
         authority = fresh.ca + (first_certificate(old.ca) if is_whole(old) else b"")
-        renewed = Bundle(authority, fresh.certificate, fresh.key)
-        if not await self._change(secret, secret_data(renewed) | ({} if path_of(secret) else _new_path())):
-            return await self.current()
-        log.info("webhook-certificate-renewed")
-        return renewed
+        data = secret_data(Bundle(authority, fresh.certificate, fresh.key))
+        found = await self._changed(secret, data | ({} if path_of(secret) else _new_path()))
+        if found.data.get("tls.crt") == data["tls.crt"]:
+            log.info("webhook-certificate-renewed")
+        return found
 
-    async def _change(self, secret: Secret, data: dict[str, str]) -> bool:
-        """Return False if another replica was faster."""
+    async def _changed(self, secret: Secret, data: dict[str, str]) -> Secret:
+        """Return the Secret with this data, or as another replica wrote it, which was faster."""
         patch = {"metadata": {"resourceVersion": secret.metadata.resource_version}, "data": data}
         try:
-            await self._client.patch(SECRETS, SECRET_NAME, patch, LANLOOM_NAMESPACE)
+            return await self._client.patch(SECRETS, SECRET_NAME, patch, LANLOOM_NAMESPACE)
         except Conflict:
-            return False
-        return True
+            return await self._usable()
 
-    async def _first(self) -> Bundle:
-        bundle = issue(self._names, self._now())
+    async def _first(self) -> Secret:
         body = {
             "metadata": {"name": SECRET_NAME, "namespace": LANLOOM_NAMESPACE},
             "type": "kubernetes.io/tls",
-            "data": secret_data(bundle) | _new_path(),
+            "data": secret_data(issue(self._names, self._now())) | _new_path(),
         }
         try:
-            await self._client.create(SECRETS, body, LANLOOM_NAMESPACE)
+            return await self._client.create(SECRETS, body, LANLOOM_NAMESPACE)
         except AlreadyExists:
-            return await self.current()
-        return bundle
+            return await self._usable()
+
+    def _complain(self, secret: Secret, error: KubeError) -> None:
+        ends = datetime.fromtimestamp(expires(bundle_of(secret).certificate), UTC)
+        remedy = "; it is immutable: delete it, and a manager makes another one" if secret.immutable else ""
+        text = f"Secret {SECRET_NAME}, whose certificate ends at {ends:%Y-%m-%d}, is not renewed: {error}{remedy}"
+        report = log.debug if error.reported or text == self._complaint else log.warning
+        self._complaint = text
+        report("webhook-certificate-not-renewed", error=text)
