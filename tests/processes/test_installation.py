@@ -1,10 +1,14 @@
 """What `lanloom doctor` finds of an installation in a cluster: its webhooks, its managers, its agents."""
 
+import asyncio
 import json
+import time
+from math import inf
 from pathlib import Path
 from typing import Any
 
 import pytest
+from msgspec.structs import replace
 
 from lanloom.api.core import (
     CRDS,
@@ -21,7 +25,7 @@ from lanloom.api.core import (
 )
 from lanloom.api.crds import manifest
 from lanloom.api.ipam import NETWORKS
-from lanloom.api.meta import Condition, Key, ObjectMeta
+from lanloom.api.meta import Condition, Key, ObjectMeta, OwnerReference
 from lanloom.api.reading import Unreadable
 from lanloom.api.resource import Resource
 from lanloom.api.workloads import DaemonSet, DaemonSetStatus
@@ -34,15 +38,19 @@ from lanloom.kube.errors import (
     Unreachable,
     UnreadableObjects,
 )
+from lanloom.kube.http import HttpClient
+from lanloom.kube.loading import load
 from lanloom.kube.ports import Listing
 from lanloom.processes.checks import check_cluster
 from lanloom.processes.installation import (
     bridges_checks,
+    check_installation,
     denials,
     outside_check,
     pods_checks,
     webhooks_check,
 )
+from lanloom.runtime.certificates import DAY
 from lanloom.runtime.feature import Check
 from lanloom_embedded.engine.engine import Engine
 from lanloom_embedded.local import LocalClient
@@ -112,6 +120,12 @@ def test_how_webhooks_refuse_tells_what_is_wrong(refusal: KubeError | None, resu
     assert refusal is None or result == "ok" or str(refusal) in check.found
 
 
+async def webhooks_after(kubeconfig: Path, days: int) -> Check:
+    """The finding of the webhooks in so many days."""
+    async with HttpClient(load(str(kubeconfig))) as client:
+        return (await check_installation(client, time.time() + days * DAY))[0]
+
+
 @pytest.mark.slow
 @pytest.mark.parametrize("manager", [False, True])
 def test_the_command_asks_the_webhooks(manager: bool, tmp_path: Path) -> None:
@@ -119,8 +133,10 @@ def test_the_command_asks_the_webhooks(manager: bool, tmp_path: Path) -> None:
     with served(tmp_path, manager=manager) as cluster:
         done = cluster.lanloom("doctor", "--cluster-only", "-o", "json")
         assert json.loads(cluster.lanloom("network", "list", "-o", "json").output) == []
+        later = asyncio.run(webhooks_after(cluster.kubeconfig, days=320))
     checks = {check["name"]: check for check in json.loads(done.output)}
     assert checks["webhooks"]["result"] == ("ok" if manager else "failed")
+    assert later.result == ("warning" if manager else "failed")
     assert done.exit_code == int(not manager)
     assert not checks.keys() & {"rights", "NetworkManager", "kernel: bridge"}
 
@@ -277,22 +293,65 @@ def test_agents_that_fit_no_node_are_a_warning() -> None:
     assert "nodeSelector" in check.found
 
 
+def denied(kind: str, name: str, at: int, text: str = "no") -> Event:
+    """The Event of a controller whose pod was refused, at a second."""
+    about = ObjectReference(kind=kind, name=name)
+    return Event(
+        involved_object=about,
+        reason="FailedCreate",
+        message=f"Error creating: {text}",
+        last_timestamp=f"2026-11-30T23:00:{at:02}Z",
+    )
+
+
+def created(kind: str, name: str, at: int) -> Pod:
+    """The pod of a controller, created at a second."""
+    owner = OwnerReference(api_version="apps/v1", kind=kind, name=name, uid="u", controller=True)
+    at_time = f"2026-11-30T23:00:{at:02}Z"
+    return Pod(metadata=ObjectMeta(name="x", creation_timestamp=at_time, owner_references=(owner,)))
+
+
 def test_the_last_event_of_a_controller_has_the_denial() -> None:
     """Of Events, the newest counts, and those of a ReplicaSet are its Deployment's."""
-
-    def event(kind: str, name: str, at: int, text: str) -> Event:
-        about = ObjectReference(kind=kind, name=name)
-        last = f"2026-11-30T23:00:{at:02}Z"
-        return Event(involved_object=about, reason="FailedCreate", message=text, last_timestamp=last)
-
+    combined = denied("DaemonSet", "lanloom-agent", 4)
     found = denials(
         (
-            event("ReplicaSet", "lanloom-manager-6bd7654484", 9, "Error creating: new"),
-            event("ReplicaSet", "lanloom-manager-5b6fc", 3, "Error creating: old"),
-            event("DaemonSet", "lanloom-agent", 4, "(combined from similar events): Error creating: no"),
-        )
+            denied("ReplicaSet", "lanloom-manager-6bd7654484", 9, "new"),
+            denied("ReplicaSet", "lanloom-manager-5b6fc", 3, "old"),
+            replace(combined, message=f"(combined from similar events): {combined.message}"),
+        ),
+        (),
     )
     assert found == {"lanloom-manager": "new", "lanloom-agent": "no"}
+
+
+@pytest.mark.parametrize(("at", "over"), [(3, True), (4, False), (5, False)])
+@pytest.mark.parametrize(
+    ("kind", "one", "another"),
+    [
+        ("DaemonSet", "lanloom-agent", "lanloom-agent"),
+        ("ReplicaSet", "lanloom-manager-5b", "lanloom-manager-6c"),
+    ],
+)
+def test_a_denial_is_over_when_a_newer_pod_is_there(
+    kind: str, one: str, another: str, at: int, over: bool
+) -> None:
+    """What was refused before the newest pod of the controller was created is no reason for those that lack."""
+    found = denials((denied(kind, one, at),), (created(kind, another, 4), created(kind, another, 1)))
+    assert bool(found) != over
+    others = (created("DaemonSet", "another", 9), created("ReplicaSet", "another-5b", 9))
+    assert denials((denied(kind, one, at),), others)
+
+
+@pytest.mark.parametrize(
+    ("days", "result"), [(59.5, "ok"), (50.0, "warning"), (-1.0, "warning"), (inf, "ok")]
+)
+def test_a_certificate_that_is_not_renewed(days: float, result: str) -> None:
+    """Webhooks that validate are a warning while their certificate should have been renewed, with the remedy."""
+    refusal = Forbidden(403, "Forbidden", 'admission webhook "validate.lanloom.io" denied the request: no')
+    check = webhooks_check(refusal, days)
+    assert check.result == result
+    assert ("delete secret lanloom-webhook" in check.remedy) == (result == "warning")
 
 
 class Failing(LocalClient):

@@ -1,5 +1,6 @@
 """What `lanloom doctor` finds on a kube-apiserver whose controllers can't create the pods of an installation."""
 
+import time
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -43,7 +44,7 @@ async def test_doctor_names_the_quota_that_keeps_pods_away(server: RealServer) -
         await client.patch(NODES, "node1", {"spec": {"taints": []}})
 
         async def found() -> dict[str, Check]:
-            return {check.name: check for check in await check_installation(client)}
+            return {check.name: check for check in await check_installation(client, time.time())}
 
         def is_named(checks: dict[str, Check]) -> bool:
             names = ("manager", "lanloom-agent", "lanloom-lan")

@@ -6,17 +6,21 @@ an object that is accepted shows that writes are not validated.
 """
 
 import asyncio
+import base64
+import math
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
-from lanloom.api.core import EVENTS, NODES, PODS, Event, Node, Pod
+from lanloom.api.core import EVENTS, NODES, PODS, VALIDATING_WEBHOOKS, Event, Node, Pod
 from lanloom.api.ipam import NETWORKS
 from lanloom.api.names import BRIDGES_NAMESPACE, LANLOOM_NAMESPACE
 from lanloom.api.workloads import DAEMON_SETS, DEPLOYMENTS, DaemonSet
 from lanloom.kube.conditions import READY, find, is_true
 from lanloom.kube.errors import ApiError, Forbidden, KubeError, NotFound
 from lanloom.kube.http import HttpClient
+from lanloom.runtime.certificates import DAY, RENEWAL_DAYS, SECRET_NAME, authority_ends
 from lanloom.runtime.feature import Check
+from lanloom.runtime.webhookconfig import CONFIGURATION_NAME
 from lanloom.text import authority, listed
 
 WEBHOOKS, MANAGER, BRIDGES = "webhooks", "manager", "isolated networks"
@@ -27,6 +31,9 @@ _PORTS = {_MANAGER: 8080, "lanloom-agent": 9810, "lanloom-lan": 9811}
 """The controllers of the pods, and the port at which each pod says whether it is ready."""
 
 _MOST_ASKED = 10
+_GRACE_DAYS = 1
+"""How long a manager that does not run may be forgiven a renewal."""
+
 _NOT_READY = "not ready: "
 _REFUSED: Mapping[str, Any] = {
     "apiVersion": NETWORKS.api_version,
@@ -82,14 +89,15 @@ _ADMISSIONS = (
 """What the API server says of pods that it refuses, and what to do, with their namespace."""
 
 
-async def check_installation(client: HttpClient) -> tuple[Check, ...]:
-    """Check the webhooks, and the pods of managers, agents and isolated networks."""
-    webhooks = webhooks_check(await _refusal(client))
+async def check_installation(client: HttpClient, now: float) -> tuple[Check, ...]:
+    """Check the webhooks, and the pods of managers, agents and isolated networks; `now` in seconds since the epoch."""
+    webhooks = webhooks_check(await _refusal(client), await _certificate_days(client, now))
     try:
         pods = (await client.list(PODS, LANLOOM_NAMESPACE)).items
         deployments = (await client.list(DEPLOYMENTS, LANLOOM_NAMESPACE)).items
         sets = (await client.list(DAEMON_SETS, LANLOOM_NAMESPACE)).items
         bridges = (await client.list(DAEMON_SETS, BRIDGES_NAMESPACE)).items
+        bridge_pods = (await client.list(PODS, BRIDGES_NAMESPACE)).items
         nodes = (await client.list(NODES)).items
     except KubeError as error:
         remedy = (
@@ -97,10 +105,10 @@ async def check_installation(client: HttpClient) -> tuple[Check, ...]:
             f"{BRIDGES_NAMESPACE}."
         )
         return (webhooks, Check(name=MANAGER, result="unknown", found=str(error), remedy=remedy))
-    isolated = bridges_checks(bridges, await _denials(client, BRIDGES_NAMESPACE))
+    isolated = bridges_checks(bridges, await _denials(client, BRIDGES_NAMESPACE, bridge_pods))
     if not any(item.metadata.name in _PORTS for item in (*deployments, *sets)):
         return (webhooks, outside_check(webhooks), *isolated)
-    denials = await _denials(client, LANLOOM_NAMESPACE)
+    denials = await _denials(client, LANLOOM_NAMESPACE, pods)
     return (webhooks, *pods_checks(pods, sets, nodes, await _said(client, pods), denials), *isolated)
 
 
@@ -112,24 +120,48 @@ async def _refusal(client: HttpClient) -> KubeError | None:
     return None
 
 
-async def _denials(client: HttpClient, namespace: str) -> Mapping[str, str]:
+async def _certificate_days(client: HttpClient, now: float) -> float:
+    """Return the days until no registered CA is valid any more; endless where the user may not read that."""
     try:
-        return denials((await client.list(EVENTS, namespace, fields="reason=FailedCreate")).items)
+        webhooks = (await client.get(VALIDATING_WEBHOOKS, CONFIGURATION_NAME)).webhooks
+        ends = [authority_ends(base64.b64decode(each["clientConfig"]["caBundle"])) for each in webhooks]
+    except (KubeError, LookupError, ValueError):
+        return math.inf
+    return (min(ends, default=math.inf) - now) / DAY
+
+
+async def _denials(client: HttpClient, namespace: str, pods: Sequence[Pod]) -> Mapping[str, str]:
+    try:
+        return denials((await client.list(EVENTS, namespace, fields="reason=FailedCreate")).items, pods)
     except KubeError:
         return {}
 
 
-def denials(events: Sequence[Event]) -> Mapping[str, str]:
-    """Return what the API server said last of the pods that a DaemonSet or Deployment could not create, by its name."""
+def denials(events: Sequence[Event], pods: Sequence[Pod]) -> Mapping[str, str]:
+    """Return what the API server said last of the pods that a DaemonSet or Deployment could not create, by its name.
+
+    What it said before it let the controller create the newest of these pods is over.
+    """
+    created: dict[str, str] = {}
+    for pod in pods:
+        for owner in pod.metadata.owner_references:
+            name, at = _controller(owner.kind, owner.name), pod.metadata.creation_timestamp or ""
+            created[name] = max(created.get(name, ""), at)
     found: dict[str, str] = {}
-    for event in sorted(
-        events, key=lambda item: item.last_timestamp or item.metadata.creation_timestamp or ""
-    ):
-        controller = event.involved_object
-        # The name of a ReplicaSet ends with a hash of the Deployment's template.
-        name = controller.name if controller.kind == "DaemonSet" else controller.name.rpartition("-")[0]
-        found[name] = event.message.rpartition("Error creating: ")[2]
+    for at, event in sorted(((_time(event), event) for event in events), key=lambda item: item[0]):
+        name = _controller(event.involved_object.kind, event.involved_object.name)
+        if at >= created.get(name, ""):
+            found[name] = event.message.rpartition("Error creating: ")[2]
     return found
+
+
+def _time(event: Event) -> str:
+    return event.last_timestamp or event.metadata.creation_timestamp or ""
+
+
+def _controller(kind: str, name: str) -> str:
+    """Return the name of a controller; the name of a ReplicaSet ends with a hash of its Deployment's template."""
+    return name if kind == "DaemonSet" else name.rpartition("-")[0]
 
 
 async def _said(client: HttpClient, pods: Sequence[Pod]) -> dict[str, str]:
@@ -152,8 +184,11 @@ async def _readiness(client: HttpClient, pod: Pod) -> str:
     return ""
 
 
-def webhooks_check(refusal: KubeError | None) -> Check:
-    """Return the finding of how an object that the webhooks must refuse was refused; None: it was accepted."""
+def webhooks_check(refusal: KubeError | None, days: float = math.inf) -> Check:
+    """Return the finding of how an object that the webhooks must refuse was refused; None: it was accepted.
+
+    `days` are those until the end of their certificate.
+    """
     if refusal is None:
         found = "not registered: the API server accepts a Network that they refuse"
         remedy = (
@@ -165,7 +200,7 @@ def webhooks_check(refusal: KubeError | None) -> Check:
     if isinstance(refusal, ApiError) and _CALLED in text:
         return Check(name=WEBHOOKS, result="failed", found=text, remedy=_remedy(text))
     if isinstance(refusal, ApiError) and 'lanloom.io" denied the request' in text:
-        return Check(name=WEBHOOKS, result="ok", found="they validate writes")
+        return _certificate_check(days)
     if isinstance(refusal, NotFound):
         remedy = "Install the CRDs: lanloom crds --apply."
     elif isinstance(refusal, Forbidden):
@@ -177,6 +212,18 @@ def webhooks_check(refusal: KubeError | None) -> Check:
     else:
         remedy = "Check that the server runs and that KUBECONFIG names it."
     return Check(name=WEBHOOKS, result="unknown", found=f"can't be tried: {text}", remedy=remedy)
+
+
+def _certificate_check(days: float) -> Check:
+    """Return the finding of webhooks that validate writes: their certificate should have been renewed long ago."""
+    if days > RENEWAL_DAYS - _GRACE_DAYS:
+        return Check(name=WEBHOOKS, result="ok", found="they validate writes")
+    found = f"they validate writes, but their certificate ends in {math.floor(days)} days, and is not renewed"
+    remedy = (
+        "See webhook-certificate-not-renewed in the log of the leading manager, or run "
+        f"`kubectl -n {LANLOOM_NAMESPACE} delete secret {SECRET_NAME}`, which has a new one made."
+    )
+    return Check(name=WEBHOOKS, result="warning", found=found, remedy=remedy)
 
 
 def _remedy(text: str) -> str:

@@ -221,7 +221,7 @@ async def _cluster_checks(cluster: ClusterOptions, features: "Sequence[Feature]"
         async with HttpClient(cluster.config) as client:
             found = (*found, *await check_cluster(client, features))
             away = any(check.name == API_SERVER for check in found)
-            return found if away else (*found, *await check_installation(client))
+            return found if away else (*found, *await check_installation(client, time.time()))
     except KubeError as error:
         return (*found, Check(name="cluster", result="failed", found=str(error), remedy="Correct the file."))
 
