@@ -29,6 +29,7 @@ from lanloom.api.meta import Condition, Key, ObjectMeta, OwnerReference
 from lanloom.api.reading import Unreadable
 from lanloom.api.resource import Resource
 from lanloom.api.workloads import DaemonSet, DaemonSetStatus
+from lanloom.kube.denials import denials
 from lanloom.kube.errors import (
     ApiError,
     Forbidden,
@@ -45,7 +46,6 @@ from lanloom.processes.checks import check_cluster
 from lanloom.processes.installation import (
     bridges_checks,
     check_installation,
-    denials,
     outside_check,
     pods_checks,
     webhooks_check,
@@ -316,7 +316,7 @@ def test_the_last_event_of_a_controller_has_the_denial() -> None:
     combined = denied("DaemonSet", "lanloom-agent", 4)
     found = denials(
         (
-            denied("ReplicaSet", "lanloom-manager-6bd7654484", 9, "new"),
+            denied("ReplicaSet", "lanloom-manager-6bd7654484", 9, 'pods "x-1" is forbidden: new'),
             denied("ReplicaSet", "lanloom-manager-5b6fc", 3, "old"),
             replace(combined, message=f"(combined from similar events): {combined.message}"),
         ),

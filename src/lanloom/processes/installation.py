@@ -11,11 +11,12 @@ import math
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
-from lanloom.api.core import EVENTS, NODES, PODS, VALIDATING_WEBHOOKS, Event, Node, Pod
+from lanloom.api.core import EVENTS, NODES, PODS, VALIDATING_WEBHOOKS, Node, Pod
 from lanloom.api.ipam import NETWORKS
 from lanloom.api.names import BRIDGES_NAMESPACE, LANLOOM_NAMESPACE
 from lanloom.api.workloads import DAEMON_SETS, DEPLOYMENTS, DaemonSet
 from lanloom.kube.conditions import READY, find, is_true
+from lanloom.kube.denials import FAILED_CREATE, denials, remedy_for
 from lanloom.kube.errors import ApiError, Forbidden, KubeError, NotFound
 from lanloom.kube.http import HttpClient
 from lanloom.runtime.certificates import DAY, RENEWAL_DAYS, SECRET_NAME, authority_ends
@@ -63,32 +64,6 @@ _REMEDIES = (
 """What the API server says of a webhook that did not answer, and what to do."""
 
 
-_ADMISSIONS = (
-    (
-        ("violates PodSecurity",),
-        "Admit them: `kubectl label --overwrite namespace {} pod-security.kubernetes.io/enforce=privileged`.",
-    ),
-    (
-        ("must specify",),
-        "Set what is missing in the resources of the pods, by values of the chart, or a default in a LimitRange.",
-    ),
-    (
-        ("quota",),
-        "Raise the ResourceQuota or delete it: see `kubectl -n {} describe resourcequota`. If pods of a priority class "
-        "need one, create it.",
-    ),
-    (
-        (" usage per ",),
-        "Change the LimitRange or the resources of the pods: see `kubectl -n {} describe limitrange`.",
-    ),
-    (
-        ("service account",),
-        "Apply the manifests of the installation again, which have it.",
-    ),
-)
-"""What the API server says of pods that it refuses, and what to do, with their namespace."""
-
-
 async def check_installation(client: HttpClient, now: float) -> tuple[Check, ...]:
     """Check the webhooks, and the pods of managers, agents and isolated networks; `now` in seconds since the epoch."""
     webhooks = webhooks_check(await _refusal(client), await _certificate_days(client, now))
@@ -132,36 +107,9 @@ async def _certificate_days(client: HttpClient, now: float) -> float:
 
 async def _denials(client: HttpClient, namespace: str, pods: Sequence[Pod]) -> Mapping[str, str]:
     try:
-        return denials((await client.list(EVENTS, namespace, fields="reason=FailedCreate")).items, pods)
+        return denials((await client.list(EVENTS, namespace, fields=FAILED_CREATE)).items, pods)
     except KubeError:
         return {}
-
-
-def denials(events: Sequence[Event], pods: Sequence[Pod]) -> Mapping[str, str]:
-    """Return what the API server said last of the pods that a DaemonSet or Deployment could not create, by its name.
-
-    What it said before it let the controller create the newest of these pods is over.
-    """
-    created: dict[str, str] = {}
-    for pod in pods:
-        for owner in pod.metadata.owner_references:
-            name, at = _controller(owner.kind, owner.name), pod.metadata.creation_timestamp or ""
-            created[name] = max(created.get(name, ""), at)
-    found: dict[str, str] = {}
-    for at, event in sorted(((_time(event), event) for event in events), key=lambda item: item[0]):
-        name = _controller(event.involved_object.kind, event.involved_object.name)
-        if at >= created.get(name, ""):
-            found[name] = event.message.rpartition("Error creating: ")[2]
-    return found
-
-
-def _time(event: Event) -> str:
-    return event.last_timestamp or event.metadata.creation_timestamp or ""
-
-
-def _controller(kind: str, name: str) -> str:
-    """Return the name of a controller; the name of a ReplicaSet ends with a hash of its Deployment's template."""
-    return name if kind == "DaemonSet" else name.rpartition("-")[0]
 
 
 async def _said(client: HttpClient, pods: Sequence[Pod]) -> dict[str, str]:
@@ -257,7 +205,7 @@ def bridges_checks(sets: Sequence[DaemonSet], denials: Mapping[str, str]) -> tup
     found = f"no pods can be created: {listed(f'{name} ({denial})' for name, denial in lacking)}"
     return (
         Check(
-            name=BRIDGES, result="failed", found=found, remedy=_admission(lacking[0][1], BRIDGES_NAMESPACE)
+            name=BRIDGES, result="failed", found=found, remedy=remedy_for(lacking[0][1], BRIDGES_NAMESPACE)
         ),
     )
 
@@ -268,12 +216,6 @@ def _lacks_pods(item: DaemonSet) -> bool:
     Before Kubernetes 1.26, the controller does not update the status of one whose pods are refused.
     """
     return item.status.current_number_scheduled < max(1, item.status.desired_number_scheduled)
-
-
-def _admission(denial: str, namespace: str) -> str:
-    """Return what to do about pods that the API server refuses, by what it says."""
-    found = (remedy for marks, remedy in _ADMISSIONS if any(mark in denial for mark in marks))
-    return next(found, "Correct what the API server names.").format(namespace)
 
 
 def pods_checks(
@@ -343,7 +285,7 @@ def _agents(item: DaemonSet, pods: Sequence[Pod], reasons: Mapping[str, str], de
 
 def _advice(kind: str, name: str, denial: str) -> str:
     if denial:
-        return _admission(denial, LANLOOM_NAMESPACE)
+        return remedy_for(denial, LANLOOM_NAMESPACE)
     return (
         "If it was just started, wait. Otherwise correct what is named; for more, run "
         f"`kubectl -n {LANLOOM_NAMESPACE} describe {kind} {name}` and `kubectl -n {LANLOOM_NAMESPACE} logs POD`."

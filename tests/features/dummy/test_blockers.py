@@ -6,6 +6,7 @@ from msgspec.structs import replace
 from lanloom.api.dummy import FINALIZER, NAME_ANNOTATION, UID_LABEL, DummyResource
 from lanloom.api.meta import Object, ObjectMeta
 from lanloom.features.dummy.blockers import blockers, owner_notes, usage
+from lanloom.features.dummy.rules.daemonset import DENIED
 from lanloom.features.dummy.views import DummyView
 from lanloom.nads.guard import Reservation
 from lanloom.nads.references import User
@@ -95,6 +96,12 @@ def test_nodes_without_a_pod() -> None:
     (blocker,) = blockers(shown, (FINALIZER,))
     assert blocker.waits_for == ("node1: NoPod: the DaemonSet has no pod there yet",)
     assert "kubectl -n lanloom-system describe daemonset dummy-bridge-x" in blocker.remedy
+    denied = (
+        f"0 of 1 nodes have removed the bridge; waiting for node1; {DENIED}exceeded quota: few. Raise it."
+    )
+    (blocker,) = blockers(replace(shown, message=denied), (FINALIZER,))
+    assert blocker.why.endswith("no pod can be created: exceeded quota: few. Raise it.")
+    assert "describe daemonset" not in blocker.remedy
 
 
 def test_notes_that_can_not_be_read() -> None:

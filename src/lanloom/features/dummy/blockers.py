@@ -19,6 +19,7 @@ from lanloom.api.lan import LANS
 from lanloom.api.meta import Object
 from lanloom.api.multus import NADS, NetworkAttachmentDefinition
 from lanloom.api.workloads import DAEMON_SETS
+from lanloom.features.dummy.rules.daemonset import DENIED
 from lanloom.features.dummy.views import AWAY, KINDS, NO_POD, DummyView, dummy_view, read_dummies
 from lanloom.kube.lookup import list_or_empty
 from lanloom.kube.ports import Reader
@@ -72,7 +73,12 @@ def blockers(view: DummyView, finalizers: Iterable[str]) -> tuple[Blocker, ...]:
 
 
 def podless_advice(view: DummyView) -> str:
-    """Say what to do about nodes on which the network's DaemonSet has no pod; empty where there are none."""
+    """Say what to do about nodes on which the network's DaemonSet has no pod; empty where there are none.
+
+    The network's message has it where the API server refuses pods.
+    """
+    if DENIED in view.message:
+        return ""
     sets = [item for item in view.resources if item.kind == DAEMON_SETS.kind]
     if not sets or not any(node.state == NO_POD for node in view.nodes):
         return ""
@@ -124,10 +130,11 @@ def _bridges(view: DummyView) -> Iterator[Blocker]:
     missing = [node for node in view.nodes if not node.acknowledged and node.state != AWAY]
     if view.phase != "Terminating" or not missing:
         return
+    denial = view.message.partition(DENIED)[2]
     yield Blocker(
         what=_WHAT,
         whose=MANAGER,
-        why=f"the bridge {view.bridge} still exists on some nodes",
+        why=f"the bridge {view.bridge} still exists on some nodes{denial and f': {DENIED}{denial}'}",
         waits_for=tuple(f"{node.node}: {node.state}: {node.message}" for node in missing),
         remedy=(
             f"{podless_advice(view)} Check these nodes. Nodes that are deleted, or not Ready for some minutes, do "

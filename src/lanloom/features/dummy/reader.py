@@ -10,7 +10,7 @@ from typing import TypeVar
 
 from msgspec import Struct
 
-from lanloom.api.core import NODES, PODS, Node, Pod
+from lanloom.api.core import EVENTS, NODES, PODS, Event, Node, Pod
 from lanloom.api.dummy import DUMMY_CLUSTER_NETWORKS, UID_LABEL, DummyClusterNetwork
 from lanloom.api.harvester import (
     CLUSTER_NETWORKS,
@@ -23,9 +23,11 @@ from lanloom.api.lan import LAN, LANS
 from lanloom.api.meta import Key, Object
 from lanloom.api.multus import NADS, NetworkAttachmentDefinition
 from lanloom.api.nadconfig import links_of
+from lanloom.api.names import BRIDGES_NAMESPACE
 from lanloom.api.resource import Resource
 from lanloom.api.workloads import DAEMON_SETS, DaemonSet, strip_pod
 from lanloom.features.dummy.rules.admit import leads_to
+from lanloom.features.dummy.rules.daemonset import denial_text
 from lanloom.features.dummy.rules.model import (
     Settings,
     daemon_set_name,
@@ -43,6 +45,7 @@ from lanloom.features.dummy.rules.observed import (
     Observed,
 )
 from lanloom.features.dummy.rules.subnet import Ranges, ranges
+from lanloom.kube.denials import FAILED_CREATE, denials
 from lanloom.kube.informer import Informer
 from lanloom.kube.informers import Informers, InformerView
 from lanloom.kube.lookup import list_or_empty, read_service_ranges
@@ -58,8 +61,15 @@ BY_NAD, BY_BRIDGE, BY_NETWORK = "dummy-nad", "dummy-bridge", "dummy-network"
 the name that the Network of their addresses has."""
 
 
+BY_CONTROLLER = "dummy-controller"
+"""Events by the name of the DaemonSet that they are about."""
+
+
 class DummyInformers(InformerView, frozen=True):
-    """What the manager and its webhooks watch. Of DaemonSets only those that were made for networks."""
+    """What the manager and its webhooks watch.
+
+    Of DaemonSets only those that were made for networks, of Events (`failures`) only that their pods can't be created.
+    """
 
     dcns: Informer[DummyClusterNetwork]
     daemon_sets: Informer[DaemonSet]
@@ -70,6 +80,7 @@ class DummyInformers(InformerView, frozen=True):
     cluster_networks: Informer[ClusterNetwork]
     configs: Informer[VlanConfig]
     lans: Informer[LAN]
+    failures: Informer[Event]
 
 
 def dummy_informers(informers: Informers) -> DummyInformers:
@@ -95,6 +106,13 @@ def dummy_informers(informers: Informers) -> DummyInformers:
         cluster_networks=informers.get(CLUSTER_NETWORKS, indexes=made_for),
         configs=informers.get(VLAN_CONFIGS),
         lans=informers.get(LANS, indexes=made_for, optional=True),
+        failures=informers.get(
+            EVENTS,
+            namespace=BRIDGES_NAMESPACE,
+            fields=FAILED_CREATE,
+            title=f"{EVENTS.full_name}/refused",
+            indexes={BY_CONTROLLER: lambda item: (item.involved_object.name,)},
+        ),
     )
 
 
@@ -148,6 +166,9 @@ class ClusterReader:
         places = self._places(dcn)
         made = self._made(meta.uid, places)
         title = Key(settings.namespace, daemon_set_name(meta.name, meta.uid))
+        pods = tuple(
+            pod for pod in stores.pods.store.by(BY_UID, meta.uid) if pod.metadata.namespace in places
+        )
         daemon_set = stores.daemon_sets.store.get(title)
         return Observed(
             dcn=dcn,
@@ -170,11 +191,15 @@ class ClusterReader:
             made=made,
             nodes=stores.nodes.store.items(),
             ranges=self._ranges() if spec.subnet else Ranges(),
-            pods=tuple(
-                pod for pod in stores.pods.store.by(BY_UID, meta.uid) if pod.metadata.namespace in places
-            ),
+            pods=pods,
+            denial=self._denial(title, pods),
             failure=failure,
         )
+
+    def _denial(self, daemon_set: Key, pods: tuple[Pod, ...]) -> str:
+        found = denials(self._informers.failures.store.by(BY_CONTROLLER, daemon_set.name), pods)
+        denial = found.get(daemon_set.name, "")
+        return denial_text(denial, daemon_set.namespace) if denial else ""
 
     def _ranges(self) -> Ranges:
         settings = self._settings()

@@ -41,6 +41,8 @@ RIGHTS = Rights(
                 {"apiGroups": ["apps"], "resources": ["daemonsets"], "verbs": ["delete"]},
             ),
             BRIDGES_NAMESPACE: (
+                # Why pods of DaemonSets can't be created.
+                {"apiGroups": [""], "resources": ["events"], "verbs": FOLLOW},
                 {
                     "apiGroups": ["apps"],
                     "resources": ["daemonsets"],

@@ -15,7 +15,15 @@ from tests.features.dummy.cluster.ground import (
 from tests.features.dummy.cluster.installed import TOKENS
 from tests.harness.servers.real import RealServer
 
-CONTROLLERS = ("daemonset", "deployment", "garbagecollector", "namespace", "podgc", "replicaset")
+CONTROLLERS = (
+    "daemonset",
+    "deployment",
+    "garbagecollector",
+    "namespace",
+    "podgc",
+    "replicaset",
+    "resourcequota",
+)
 
 
 @pytest.fixture(scope="session")

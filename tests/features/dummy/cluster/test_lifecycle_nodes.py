@@ -6,6 +6,7 @@ from functools import partial
 import pytest
 
 from lanloom.api.core import NODES
+from lanloom.api.names import BRIDGES_NAMESPACE
 from tests.features.dummy.cluster.ground import Ground, eventually
 from tests.features.dummy.cluster.managed import managed
 
@@ -60,3 +61,22 @@ async def test_a_node_that_is_removed_is_not_waited_for(cluster: Ground) -> None
         await net.reaches("Terminating", lambda dcn: "n2" in dcn.status.message)
         await net.client.delete(NODES, "n2")
         await net.released(uid)
+
+
+async def test_a_network_says_why_its_pods_are_refused(cluster: Ground) -> None:
+    """What the API server says of the pods is in the status with the remedy, until they are admitted."""
+    if not cluster.is_real:
+        pytest.skip("the embedded server has no ResourceQuota")
+    async with managed(cluster) as net:
+        await (await net.manager()).leads()
+        path = f"/api/v1/namespaces/{BRIDGES_NAMESPACE}/resourcequotas"
+        quota = {"metadata": {"name": "few"}, "spec": {"hard": {"pods": "0"}}}
+        await net.client.request("POST", path, quota)
+        read = partial(net.client.request, "GET", f"{path}/few")
+        await eventually(read, lambda found: "hard" in found.get("status", {}))
+        await net.create()
+        pending = await net.reaches("Pending", lambda dcn: "no pod can be created: " in dcn.status.message)
+        assert f"kubectl -n {BRIDGES_NAMESPACE} describe resourcequota" in pending.status.message
+        await net.client.request("DELETE", f"{path}/few")
+        ready = await net.reaches("Ready")
+        assert "quota" not in ready.status.message

@@ -11,8 +11,9 @@ from lanloom.api.meta import rfc3339
 from lanloom.features.dummy.rules.daemonset import (
     Acknowledgement,
     acknowledgement,
+    awaited,
     complaint,
-    titles,
+    denial_text,
 )
 
 NOW = 1_767_225_600.0
@@ -119,4 +120,22 @@ def test_long_complaints_are_cut() -> None:
 
 def test_those_who_say_why_come_first() -> None:
     """In a list that is cut off, reasons are worth more than names."""
-    assert titles({"n1": "", "n2": "busy"}) == ("n2 (busy)", "n1")
+    assert awaited(Acknowledgement(missing={"n1": "", "n2": "busy"})) == "waiting for n2 (busy), n1"
+
+
+def test_why_nodes_have_no_pod() -> None:
+    """The message has the reason of the API server or the scheduler once, and only while a node has no pod."""
+    quota = denial_text("exceeded quota: few", "bridges")
+    nodes = [node("n1"), node("n2")]
+    known = acknowledgement(nodes, [pod("present")], "present", now=NOW, patience=PATIENCE, denial=quota)
+    assert awaited(known) == (
+        "waiting for n2; no pod can be created: exceeded quota: few. Raise the ResourceQuota or delete it: see "
+        "`kubectl -n bridges describe resourcequota`. If pods of a priority class need one, create it."
+    )
+    every = [pod("present"), pod("present", on="n2", ready=False)]
+    known = acknowledgement(nodes, every, "present", now=NOW, patience=PATIENCE, denial=quota)
+    assert awaited(known) == "waiting for n2"
+    placed = {"type": "PodScheduled", "status": "False", "message": "0/2 nodes are available: Too many pods"}
+    unplaced = msgspec.convert({"metadata": {"name": "p"}, "status": {"conditions": [placed]}}, Pod)
+    known = told("present", nodes, pod("present"), unplaced)
+    assert known.podless == "a pod is not scheduled: 0/2 nodes are available: Too many pods"

@@ -9,7 +9,7 @@ import random
 from collections.abc import Callable, Iterable
 from typing import Any, TypeVar
 
-from lanloom.api.core import Node, Pod
+from lanloom.api.core import Event, Node, Pod
 from lanloom.api.dummy import ADMITTED, DRIFTED, DummyClusterNetwork
 from lanloom.api.harvester import ClusterNetwork, VlanConfig
 from lanloom.api.ipam import Network
@@ -132,6 +132,7 @@ class DummyManager:
         informers.nads.on_change(self._nad_changed)
         informers.daemon_sets.on_change(self._daemon_set_changed)
         informers.pods.on_change(self._pod_changed)
+        informers.failures.on_change(self._failure_changed)
         informers.nodes.on_change(self._node_changed, changed(node_key))
         informers.networks.on_change(self._network_changed)
         informers.cluster_networks.on_change(self._cluster_network_changed, changed(spec_key))
@@ -228,6 +229,13 @@ class DummyManager:
             for dcn in self._informers.dcns.store.by(BY_UID, uid):
                 self._networks.enqueue_spaced(dcn.metadata.name)
             self._check_orphan(uid)
+
+    def _failure_changed(self, old: Event | None, new: Event | None) -> None:
+        """Queue the network of a DaemonSet whose pods the API server refuses."""
+        sets = self._informers.daemon_sets.store
+        names = {(item.involved_object.namespace, item.involved_object.name) for item in present(old, new)}
+        for dcn in self._owners(*(sets.get(Key(*name)) for name in sorted(names))):
+            self._networks.enqueue_spaced(dcn.metadata.name)
 
     def _node_changed(self, old: Node | None, new: Node | None) -> None:
         """Queue all networks when a node comes, goes, or changes readiness or addresses. Heartbeats do not matter."""

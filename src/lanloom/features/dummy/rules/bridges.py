@@ -12,10 +12,10 @@ from lanloom.features.dummy.rules.daemonset import (
     State,
     UnknownImage,
     acknowledgement,
+    awaited,
     daemon_set_body,
     daemon_set_patch,
     has_digest,
-    titles,
 )
 from lanloom.features.dummy.rules.model import (
     Isolated,
@@ -34,7 +34,6 @@ from lanloom.features.dummy.rules.observed import (
 from lanloom.features.dummy.rules.spec import parse
 from lanloom.kube.conditions import Finding
 from lanloom.refusals import Malformed
-from lanloom.text import listed
 
 
 class Bridges(Struct, frozen=True, kw_only=True):
@@ -50,7 +49,12 @@ class Bridges(Struct, frozen=True, kw_only=True):
 def acknowledgement_of(observed: Observed, state: State) -> Acknowledgement:
     """Return the acknowledgements of the nodes."""
     return acknowledgement(
-        observed.nodes, observed.pods, state, now=observed.now, patience=observed.settings.node_timeout
+        observed.nodes,
+        observed.pods,
+        state,
+        now=observed.now,
+        patience=observed.settings.node_timeout,
+        denial=observed.denial,
     )
 
 
@@ -204,9 +208,7 @@ def _progress(current: DaemonSet, known: Acknowledgement) -> Finding:
     """
     count = f"{len(known.acknowledged)} of {len(known.live)} nodes"
     if known.missing:
-        return Finding(
-            "False", "NodesPending", f"{count} have the bridge; waiting for {listed(titles(known.missing))}"
-        )
+        return Finding("False", "NodesPending", f"{count} have the bridge; {awaited(known)}")
     status = current.status
     observed = status.observed_generation >= current.metadata.generation
     if not observed or status.updated_number_scheduled < status.desired_number_scheduled:

@@ -12,7 +12,7 @@ by its own agent when it returns.
 """
 
 import re
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable
 from typing import Any, Literal
 
 from msgspec import Struct
@@ -23,8 +23,10 @@ from lanloom.api.meta import parse_rfc3339
 from lanloom.api.workloads import DAEMON_SETS, DaemonSet
 from lanloom.features.dummy.rules.model import Raw, Settings, daemon_set_name, ownership
 from lanloom.kube.conditions import find, is_true
+from lanloom.kube.denials import remedy_for
 from lanloom.kube.patches import merge_diff
 from lanloom.refusals import Denied
+from lanloom.text import listed
 
 _SERVERS: dict[str, tuple[Any, ...]] = {
     "dnsPolicy": ("ClusterFirst",),
@@ -213,24 +215,26 @@ _COMPLAINT_MAX = 400
 class Acknowledgement(Struct, frozen=True, kw_only=True):
     """Progress of the nodes. `missing` are live nodes without an acknowledgement, each with the reason if it is known.
 
-    `away` are existing nodes that are not awaited any more. `until` is when the next node joins them (seconds since the
-    epoch), None if all awaited nodes are up.
+    `podless` is why some of them have no pod, with the remedy; empty if all have one or it is unknown. `away` are
+    existing nodes that are not awaited any more. `until` is when the next node joins them (seconds since the epoch),
+    None if all awaited nodes are up.
     """
 
     live: tuple[str, ...] = ()
     acknowledged: tuple[str, ...] = ()
     missing: dict[str, str] = {}
+    podless: str = ""
     away: tuple[str, ...] = ()
     until: float | None = None
 
 
 def acknowledgement(
-    nodes: Iterable[Node], pods: Iterable[Pod], state: str, *, now: float, patience: float
+    nodes: Iterable[Node], pods: Iterable[Pod], state: str, *, now: float, patience: float, denial: str = ""
 ) -> Acknowledgement:
     """Return the progress of the nodes towards bridges that are present or absent, from the pods of the DaemonSet.
 
     `patience` is for how many seconds a node that is not ready is awaited. A bridge is removed only if no pod is left
-    that maintains it.
+    that maintains it. `denial` is why the API server refuses pods of the DaemonSet, with the remedy.
     """
     by_node: dict[str, list[Pod]] = {}
     for pod in pods:
@@ -238,10 +242,13 @@ def acknowledgement(
     ends = {node.metadata.name: _given_up(node, patience) for node in nodes}
     live = tuple(sorted(name for name, end in ends.items() if end is None or now < end))
     done = dict.fromkeys(name for name in live if _has_acknowledged(by_node.get(name, ()), state))
+    missing = {name: _why(by_node.get(name, ())) for name in live if name not in done}
+    lacking = any(name not in by_node for name in missing)
     return Acknowledgement(
         live=live,
         acknowledged=tuple(done),
-        missing={name: _why(by_node.get(name, ())) for name in live if name not in done},
+        missing=missing,
+        podless=(denial or _unscheduled(by_node.get("", ()))) if lacking else "",
         away=tuple(sorted(ends.keys() - live)),
         until=min((end for name in live if (end := ends[name]) is not None), default=None),
     )
@@ -289,6 +296,13 @@ def _why(pods: Iterable[Pod]) -> str:
     return next((text for pod in pods if (text := complaint(pod))), "")
 
 
+def _unscheduled(pods: Iterable[Pod]) -> str:
+    """Return why the scheduler has no node for a pod; a DaemonSet's pod is for one node, which may be full."""
+    found = (find(pod.status.conditions, "PodScheduled") for pod in pods if not pod.metadata.is_deleting)
+    said = (item.message for item in found if item is not None and item.status == "False")
+    return next((f"a pod is not scheduled: {_one_line(text)}" for text in said if text), "")
+
+
 def _given_up(node: Node, patience: float) -> float | None:
     """Return when a node stops being awaited; None while it is up."""
     if node.metadata.is_deleting:
@@ -303,7 +317,17 @@ def _given_up(node: Node, patience: float) -> float | None:
         return 0.0
 
 
-def titles(missing: Mapping[str, str]) -> tuple[str, ...]:
-    """Return the awaited nodes for a message, nodes with a reason first."""
-    ordered = sorted(missing.items(), key=lambda item: (not item[1], item[0]))
-    return tuple(f"{name} ({why})" if why else name for name, why in ordered)
+def awaited(known: Acknowledgement) -> str:
+    """Return the awaited nodes for a message, nodes with a reason first, and why some of them have no pod."""
+    ordered = sorted(known.missing.items(), key=lambda item: (not item[1], item[0]))
+    names = listed(f"{name} ({why})" if why else name for name, why in ordered)
+    return f"waiting for {names}{known.podless and f'; {known.podless}'}"
+
+
+DENIED = "no pod can be created: "
+"""How a message begins that has what the API server said, and the remedy."""
+
+
+def denial_text(denial: str, namespace: str) -> str:
+    """Return why pods of a DaemonSet in a namespace can't be created, with the remedy."""
+    return f"{DENIED}{_one_line(denial)}. {remedy_for(denial, namespace)}"

@@ -53,8 +53,8 @@ class Observed(Struct, frozen=True, kw_only=True):
     `daemon_set` is its own in the proper place. `made` are its own objects, wherever they are; without `live` as the
     watches delivered them. `foreign` are the NADs of its spec and of its status that have another owner. `others` are
     all other DummyClusterNetworks, `lans` all LANs if it needs one, `configs` the VlanConfigs of its bridge's
-    ClusterNetwork, `pods` those of its DaemonSets, `ranges` the addresses in use by the cluster. `now` is in seconds
-    since the epoch.
+    ClusterNetwork, `pods` those of its DaemonSets, `denial` why the API server refuses some, with the remedy, `ranges`
+    the addresses in use by the cluster. `now` is in seconds since the epoch.
     """
 
     dcn: DummyClusterNetwork
@@ -74,6 +74,7 @@ class Observed(Struct, frozen=True, kw_only=True):
     nodes: tuple[Node, ...] = ()
     ranges: Ranges = Ranges()
     pods: tuple[Pod, ...] = ()
+    denial: str = ""
     live: Live | None = None
     failure: Failure | None = None
 

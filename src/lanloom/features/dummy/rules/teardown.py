@@ -22,7 +22,7 @@ from lanloom.api.meta import Key, Object, rfc3339
 from lanloom.api.multus import NADS, NetworkAttachmentDefinition
 from lanloom.api.workloads import DAEMON_SETS, DaemonSet
 from lanloom.features.dummy.rules.bridges import acknowledgement_of, remover, removing
-from lanloom.features.dummy.rules.daemonset import Acknowledgement, UnknownImage, titles
+from lanloom.features.dummy.rules.daemonset import Acknowledgement, UnknownImage, awaited
 from lanloom.features.dummy.rules.observed import (
     REREAD_SECONDS,
     Action,
@@ -194,7 +194,7 @@ def _bridges(observed: Observed, made: Made, recorded: tuple[DummyResource, ...]
             return Teardown(stage="asking", live_read="made")
         return Teardown(stage="bridges", message=count, actions=actions, nodes=nodes, wait=wait)
     if nodes.missing:
-        message = f"{count}; {why or f'waiting for {listed(titles(nodes.missing))}'}"
+        message = f"{count}; {why or awaited(nodes)}"
         return Teardown(stage="bridges", message=message, nodes=nodes, wait=wait)
     leaving = tuple(deletion(DAEMON_SETS, item) for item in sets if not item.metadata.is_deleting)
     message = f"{count}{_without(nodes)}"
