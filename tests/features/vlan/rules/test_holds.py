@@ -107,6 +107,17 @@ def test_a_bridge_too_small_for_ipv6_is_none(mtu: int, held: bool) -> None:
     assert (found is not None) == held
 
 
+@pytest.mark.parametrize("enabled", [False, True])
+def test_a_link_without_ipv6_blames_no_other_host(enabled: bool) -> None:
+    """Where a program disables IPv6 while the link gets its addresses, that is the reason, with the remedy."""
+    link = Link(name=SIX.name, index=1, kind="vlan", ipv6=enabled)
+    connection = Connection(uuid=SIX.uuid, phase="activating", reason=FAILED)
+    found = address_conflict(SIX, connection, LinkState({link.name: link}), None)
+    assert found is not None
+    assert found.reason == (DUPLICATE_ADDRESS if enabled else "KernelUnsupported")
+    assert ("/etc/sysctl.d" in found.message) == (not enabled)
+
+
 def test_when_a_hold_is_over() -> None:
     """A static address is there when its profile is active, a leased one when there is a lease as well."""
     active = Connection(uuid=ITEM.uuid, phase="active")

@@ -15,6 +15,7 @@ from lanloom.api import names
 from lanloom.api.clusternetworknode import Management
 from lanloom.api.meta import rfc3339
 from lanloom.features.vlan.rules.desired.activation import ADDRESS_CONFLICT, conflict
+from lanloom.features.vlan.rules.desired.kernel import KERNEL_UNSUPPORTED, is_disabled
 from lanloom.features.vlan.rules.desired.madeaddress import modes_of, too_small
 from lanloom.features.vlan.rules.desired.network import Interface, Problem
 from lanloom.features.vlan.rules.desired.profile import address6_of, subnet6_of
@@ -93,6 +94,13 @@ def _remedy(item: Interface) -> str:
     )
 
 
+def _disabled(item: Interface) -> str:
+    return (
+        f"IPv6 was disabled on {item.name} while it got its addresses; remove disable_ipv6 from the configuration of "
+        "the node, such as files in /etc/sysctl.d, or remove IPv6 from the network"
+    )
+
+
 def address_conflict(
     item: Interface, connection: Connection, observed: LinkState | None, own: Management | None
 ) -> Conflict | None:
@@ -100,6 +108,8 @@ def address_conflict(
     if message := conflict(item, connection, observed, own):
         return Conflict(ADDRESS_CONFLICT, message, LEASE_BACKOFF)
     failed = connection.phase in ("activating", "failed") and not too_small(item, observed)
+    if failed and connection.reason == "ip-config-unavailable" and is_disabled(item, observed):
+        return Conflict(KERNEL_UNSUPPORTED, _disabled(item), DUPLICATE_BACKOFF)
     if failed and (message := duplicate(item, connection.reason)):
         return Conflict(DUPLICATE_ADDRESS, message, DUPLICATE_BACKOFF)
     return None

@@ -10,6 +10,9 @@ from lanloom.features.vlan.rules.desired.network import Interface, NodeNetwork
 from lanloom.features.vlan.rules.desired.profile import address6_of, read, render, subnet6_of
 from lanloom.node.ports import Lack6, Link, LinkState
 
+KERNEL_UNSUPPORTED = "KernelUnsupported"
+"""The reason of a VLAN whose IPv6 the host can't have."""
+
 
 def fitted(networks: tuple[NodeNetwork, ...], lack6: Lack6) -> tuple[NodeNetwork, ...]:
     """Return the networks with profiles that NetworkManager can bring up on a kernel that lacks this of IPv6."""
@@ -24,6 +27,15 @@ def _without_ipv6(item: Interface) -> Interface:
         return item
     routing = replace(profile.routing, gateway6="", routes6=(), dns6=())
     return replace(item, content=render(replace(profile, address6="", routing=routing)), lacks6=True)
+
+
+def is_disabled(item: Interface, observed: LinkState | None) -> bool:
+    """Return whether IPv6 is disabled on a sub-interface that is to have an address of it.
+
+    NetworkManager enables it, also against the host's defaults. Another program can disable it again meanwhile.
+    """
+    link = observed.links.get(item.name) if observed is not None else None
+    return bool(address6_of(item.content)) and link is not None and not link.ipv6
 
 
 def lack_of_ipv6(item: Interface, link: Link | None, observed: LinkState) -> str:

@@ -13,13 +13,11 @@ from lanloom.features.vlan.rules.desired.activation import (
     own_address,
 )
 from lanloom.features.vlan.rules.desired.holds import DUPLICATE_ADDRESS, asked_addresses, duplicate
-from lanloom.features.vlan.rules.desired.kernel import lack_of_ipv6
+from lanloom.features.vlan.rules.desired.kernel import KERNEL_UNSUPPORTED, lack_of_ipv6
 from lanloom.features.vlan.rules.desired.madeaddress import made_address, modes_of, too_small
 from lanloom.features.vlan.rules.desired.network import AWAITING_ADDRESS, Interface, Problem, is_down
 from lanloom.features.vlan.rules.desired.profile import address6_of, mode6_of, subnet6_of
 from lanloom.node.ports import Connection, LinkState
-
-KERNEL_UNSUPPORTED = "KernelUnsupported"
 
 _AWAITED6 = {"slaac": "a router to advertise", "dhcp6": "a DHCPv6 server to give an address of"}
 
