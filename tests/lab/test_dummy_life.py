@@ -89,9 +89,9 @@ def test_nobody_but_the_kernel_is_needed(used: tuple[Isolated, str]) -> None:
     assert network.reaches("node1", "a", address)
     daemon = eventually(lambda: network.daemon("node1"))
     network.lab.kubectl("wait", "-n", "lanloom-bridges", "--for=condition=Ready", daemon, "--timeout=300s")
-    # Each is there; a child that one of them has just made has the same command line.
-    kills = (f"pkill -KILL -f '^python3 -m lanloom {name}'" for name in ("agent", "dummy"))
-    network.lab.on("node1", " && ".join(kills))
+    for name in ("agent", "dummy"):  # a child that one of them has just made has the same command line
+        kill = f"pkill -KILL -f '^python3 -m lanloom {name}' && echo killed"
+        eventually(partial(network.lab.on, "node1", kill))
     assert network.reaches("node1", "a", address)
     network.lab.on("node1", f"ip link set {BRIDGE} down")
     eventually(lambda: network.reaches("node1", "a", address))

@@ -33,6 +33,7 @@ from lanloom.node.records import RecordDirectory
 from lanloom.runtime.context import AgentContext
 from tests.fakes import FakeHost, FakeSwitch
 from tests.features.lan.agent.nodes import LanCluster
+from tests.harness.again import again
 from tests.harness.cluster import installed
 from tests.harness.waiting import Looks
 
@@ -71,6 +72,11 @@ def run(where: Path, command: str, *, check: bool = True) -> str:
     if check and done.returncode != 0:
         raise CommandFailed(f"{command}: {done.stdout}{done.stderr}")
     return done.stdout
+
+
+def forget_neighbours(where: Path) -> None:
+    """Has a namespace look for its neighbours again."""
+    again(lambda: run(where, "ip neighbour flush all"), CommandFailed)
 
 
 def batch(where: Path, *commands: str) -> None:

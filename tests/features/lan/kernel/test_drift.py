@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.features.lan.kernel.machines import Lab, Machine, played, reaches, run, until
+from tests.features.lan.kernel.machines import Lab, Machine, forget_neighbours, played, reaches, run, until
 
 PORT_SETTINGS = {
     "flood": "flood off",
@@ -129,5 +129,5 @@ async def test_what_stops_frames(made: Lab) -> None:
         if await healed(first, first.lan(), command, before) and "filtering" in command:
             await asyncio.to_thread(run, first.lan(), "bridge vlan delete vid 1 dev vx0", check=False)
             assert await healed(first, first.lan(), command, await asyncio.to_thread(settings, first))
-        await asyncio.to_thread(run, pod, "ip neighbour flush all")
+        await asyncio.to_thread(forget_neighbours, pod)
         await until(lambda: reaches(pod, "172.16.0.2"))

@@ -13,7 +13,16 @@ import pytest
 from lanloom.features.lan.agent.ports import Attached, Attachment, Device, SpokeError
 from lanloom.node.namespaces import open_namespace
 from lanloom_lab.guests.assets import GuestAssets
-from tests.features.lan.kernel.machines import PATIENCE, Lab, Machine, Wire, lab, run, until
+from tests.features.lan.kernel.machines import (
+    PATIENCE,
+    Lab,
+    Machine,
+    Wire,
+    forget_neighbours,
+    lab,
+    run,
+    until,
+)
 from tests.harness.guests.guest import Guest, guest
 
 pytestmark = [pytest.mark.slow, pytest.mark.timeout(600)]
@@ -117,7 +126,7 @@ async def test_machine_inside_a_guest(tmp_path: Path, guest_files: GuestAssets) 
             assert await machine.reaches(OUTER)
             senders = {got[6:12].hex(":") for _, got in receiver.heard()}
         assert FOREIGN in senders
-        await asyncio.to_thread(run, made[1].pods.path("p"), "ip neighbour flush dev net1")
+        await asyncio.to_thread(forget_neighbours, made[1].pods.path("p"))
         assert await asyncio.to_thread(answers, made[1], INNER)
         assert FOREIGN in await asyncio.to_thread(run, made[1].pods.path("p"), f"ip neighbour show {INNER}")
 

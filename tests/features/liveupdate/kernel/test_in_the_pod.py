@@ -12,7 +12,7 @@ from lanloom.features.liveupdate.rules.port import PortBinding
 from lanloom.node.namespaces import open_namespace
 from lanloom.node.netlink import packetfilter
 from lanloom.node.netlink.expressions import drop, from_another, from_link
-from tests.features.lan.kernel.machines import batch, run, until
+from tests.features.lan.kernel.machines import batch, forget_neighbours, run, until
 from tests.features.liveupdate.kernel.ground import INTERFACE, MAC, Ground, identity, is_silent, pings
 from tests.features.liveupdate.kernel.test_ports import goal
 from tests.harness.others import has_carrier, others, steady
@@ -78,9 +78,9 @@ async def test_rules_that_name_the_port(ground: Ground, guarded: bool) -> None:
     for bridge in ("one", "two"):
         await ground.kernel.move(found, await goal(ground, BridgeTarget(bridge=f"{bridge}-br")))
         run(guest, f"ip link set guest0 address {MAC}")
-        run(ground.directory / bridge, "ip neighbour flush all")
+        forget_neighbours(ground.directory / bridge)
         assert pings(ground.directory / bridge)
         run(guest, "ip link set guest0 address 02:00:00:00:00:66")
-        run(ground.directory / bridge, "ip neighbour flush all")
+        forget_neighbours(ground.directory / bridge)
         where = ground.directory / bridge
         assert is_silent(where) if guarded else pings(where)
