@@ -13,7 +13,7 @@ FILES = (f"{CONTRACT}/test_profile_files.py", f"{CONTRACT}/test_records.py", "te
 
 @pytest.mark.lab
 @pytest.mark.kernel
-@pytest.mark.timeout(1300)
+@pytest.mark.timeout(2500)
 def test_on_a_kernel(tmp_path: Path, subtests: pytest.Subtests) -> None:
     """The adapters keep the contract on a real kernel with a real NetworkManager."""
     left_out = (f"--ignore={path}" for path in FILES)
@@ -22,7 +22,7 @@ def test_on_a_kernel(tmp_path: Path, subtests: pytest.Subtests) -> None:
 
 
 @pytest.mark.lab
-@pytest.mark.timeout(1300)
+@pytest.mark.timeout(2500)
 def test_files_on_a_node(tmp_path: Path, subtests: pytest.Subtests) -> None:
     """The adapters keep the contract of files and of D-Bus on a real node, too."""
     check_inside(tmp_path, subtests, *FILES)

@@ -11,7 +11,7 @@ from tests.harness.kernel import check_inside
 
 @pytest.mark.lab
 @pytest.mark.kernel
-@pytest.mark.timeout(1300)
+@pytest.mark.timeout(2500)
 def test_on_a_kernel(tmp_path: Path, subtests: pytest.Subtests) -> None:
     """`lanloom dummy bridge` does on a real kernel what it does in memory."""
     check_inside(tmp_path, subtests, "tests/features/dummy/kernel")

@@ -15,14 +15,14 @@ LOGIC = tuple(f"{TESTS}/test_{name}.py" for name in ("healing", "kills", "option
 
 @pytest.mark.lab
 @pytest.mark.kernel
-@pytest.mark.timeout(1300)
+@pytest.mark.timeout(2500)
 def test_on_a_kernel(tmp_path: Path, subtests: pytest.Subtests) -> None:
     """LANs carry frames and keep hosts apart on the lab's kernel as on the machine's own."""
     check_inside(tmp_path, subtests, "-m", "not slow", *(f"--ignore={path}" for path in LOGIC), TESTS)
 
 
 @pytest.mark.lab
-@pytest.mark.timeout(1300)
+@pytest.mark.timeout(2500)
 def test_logic_on_a_kernel(tmp_path: Path, subtests: pytest.Subtests) -> None:
     """LANs heal on the lab's kernel as on the machine's own."""
     check_inside(tmp_path, subtests, "-m", "not slow", *LOGIC)
@@ -40,14 +40,14 @@ def check_guests(scratch: Path, subtests: pytest.Subtests, chosen: str) -> None:
 
 @pytest.mark.lab
 @pytest.mark.kernel
-@pytest.mark.timeout(1300)
+@pytest.mark.timeout(2500)
 def test_guests_on_a_kernel(tmp_path: Path, subtests: pytest.Subtests) -> None:
     """Real guests talk over LANs on the lab's kernel as on the machine's own."""
     check_guests(tmp_path, subtests, BOTH_KERNELS)
 
 
 @pytest.mark.lab
-@pytest.mark.timeout(1300)
+@pytest.mark.timeout(2500)
 def test_devices_of_guests_on_a_kernel(tmp_path: Path, subtests: pytest.Subtests) -> None:
     """Real guests find their devices again on the lab's kernel as on the machine's own."""
     check_guests(tmp_path, subtests, f"not ({BOTH_KERNELS})")

@@ -6,7 +6,7 @@ user-mode Linux. The tests run as root, may do what they like to links and files
 outside. A test outside reports for them:
 
     @pytest.mark.lab
-    @pytest.mark.timeout(1300)
+    @pytest.mark.timeout(2500)
     def test_on_a_kernel(subtests: pytest.Subtests, tmp_path: Path) -> None:
         check_inside(tmp_path, subtests, "tests/node/kernel")
 """
@@ -59,7 +59,7 @@ class Case(Struct, frozen=True):
 def run_inside(
     scratch: Path,
     *paths: str,
-    seconds: float = 1200,
+    seconds: float = 2400,
     shared: Path | None = None,
     needs: Needs = HOST_LAB_NEEDS,
 ) -> tuple[Case, ...]:
