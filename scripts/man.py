@@ -10,7 +10,7 @@ from pathlib import Path
 import click
 
 from lanloom import __version__
-from lanloom.__main__ import cli
+from lanloom.command import cli
 
 SECTION = 1
 TARGET = Path(__file__).parents[1] / "dist/man"

@@ -12,8 +12,8 @@ from typing import Any
 import yaml
 
 from lanloom import __version__
-from lanloom.__main__ import cli
 from lanloom.api import crds
+from lanloom.command import cli
 from lanloom.entry import COLUMNS
 from lanloom.processes.chart import source
 from lanloom.processes.chart.values import schema

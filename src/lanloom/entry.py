@@ -1,4 +1,4 @@
-"""The programs `lanloom` and `kubectl-lanloom`: the help of all commands at once, and the rest from `lanloom.__main__`.
+"""The programs `lanloom` and `kubectl-lanloom`: the help of all commands at once, and the rest from `lanloom.command`.
 
 People ask for that help most, and what makes it takes three times as long to import as Python takes to start. So its
 text is a file that `make manifests` writes, and nothing is imported to print it.
@@ -20,8 +20,12 @@ def main() -> None:
     """Run the command line."""
     called = "kubectl lanloom" if sys.argv[0].rpartition("/")[2] == PLUGIN else "lanloom"
     if len(sys.argv) == 2 and sys.argv[1] in ("-h", "--help") and _columns() >= COLUMNS:
-        sys.stdout.write(help_text().replace(_USAGE, f"Usage: {called} ", 1))
-        return
+        try:
+            sys.stdout.write(help_text().replace(_USAGE, f"Usage: {called} ", 1))
+            sys.stdout.flush()
+            return
+        except OSError:  # no space, or no reader: what follows fails of it as all commands do, and reports it
+            pass
     import atexit
     import gc
 
@@ -30,7 +34,7 @@ def main() -> None:
     # At its end the interpreter looks for garbage once more. The system takes all anyhow.
     atexit.register(gc.freeze)
     with uncollected():
-        from lanloom.__main__ import main as run
+        from lanloom.command import main as run
 
         gc.freeze()  # modules are no garbage: the first search would look through all of them
 

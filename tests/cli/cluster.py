@@ -15,8 +15,8 @@ import msgspec
 import structlog
 from click.testing import CliRunner, Result
 
-from lanloom.__main__ import cli
 from lanloom.api.ipam import NETWORKS, NICS
+from lanloom.command import cli
 from lanloom.kube.http import HttpClient
 from lanloom.kube.loading import load
 from lanloom.kube.ports import Client

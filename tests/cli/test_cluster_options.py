@@ -9,11 +9,11 @@ import pytest
 import yaml
 from click.testing import CliRunner
 
-from lanloom.__main__ import cli
 from lanloom.api.core import NAMESPACES
 from lanloom.api.ipam import NICS
 from lanloom.api.lan import LANS
 from lanloom.cli.options import cluster_options
+from lanloom.command import cli
 from lanloom.kube.ports import Client
 from tests.cli.cluster import Cluster, served, typing
 

@@ -16,9 +16,9 @@ import pytest
 import structlog.testing
 from click.testing import CliRunner
 
-from lanloom.__main__ import COMMANDS, cli
 from lanloom.cli.cluster import connect
 from lanloom.cli.root import RootGroup
+from lanloom.command import COMMANDS, cli
 from lanloom.runtime.slimimports import uncollected
 
 Completed = subprocess.CompletedProcess[str]

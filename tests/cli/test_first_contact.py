@@ -9,8 +9,8 @@ import yaml
 from aiohttp import web
 from click.testing import CliRunner
 
-from lanloom.__main__ import cli
 from lanloom.api.core import NODES
+from lanloom.command import cli
 from lanloom.kube.firstcontact import INSTALL
 from lanloom.processes.trials.facts import NO_MANAGER, NO_MULTUS
 from tests.cli.cluster import served

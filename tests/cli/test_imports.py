@@ -51,7 +51,7 @@ MOST_OF_AN_AGENT = 285
 
 AGENT = """
 import sys
-import lanloom.__main__
+import lanloom.command
 from lanloom.processes.cli.agent import command
 from lanloom.runtime.logs import configure_logs
 from lanloom.cli.cluster import connect

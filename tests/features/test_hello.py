@@ -12,9 +12,9 @@ from typing import Any
 import pytest
 from click.testing import CliRunner
 
-from lanloom.__main__ import command_line
 from lanloom.api.core import CRDS, NAMESPACES
 from lanloom.api.names import LANLOOM_NAMESPACE
+from lanloom.command import command_line
 from lanloom.features import FEATURES
 from lanloom.kube.errors import ApiError
 from lanloom.kube.informer import Informer

@@ -14,7 +14,7 @@ import sys
 import time
 from pathlib import Path
 
-from lanloom.__main__ import main
+from lanloom.command import main
 from lanloom.kube import http
 from lanloom.node import host
 from lanloom.processes import agent

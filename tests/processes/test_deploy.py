@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from lanloom.__main__ import cli
+from lanloom.command import cli
 from lanloom.console.catalogue import pages as console_pages
 from lanloom.features import FEATURES
 from lanloom.runtime.probes import pages, parse_address

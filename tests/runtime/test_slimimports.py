@@ -33,7 +33,7 @@ def _python(program: str) -> str:
 def test_the_reconciler_of_a_bridge_loads_little() -> None:
     """A process that keeps one bridge, of which a node runs many, loads no API client, D-Bus, TLS or pyroute2."""
     program = (
-        "import sys; from lanloom.__main__ import cli\n"
+        "import sys; from lanloom.command import cli\n"
         "words = ['dummy', 'bridge', '--name', 'x-br', '--owner', 'x', '--state', 'absent']\n"
         "try: cli.main([*words, '--ready-file', '/nowhere/x/ready'], standalone_mode=False)\n"
         "except Exception as error: print(error)\n"

@@ -15,7 +15,7 @@ from multiprocessing.context import ForkServerProcess
 from typing import Literal
 
 import lanloom_embedded.serve  # noqa: F401 - what children need not import
-from lanloom.__main__ import main
+from lanloom.command import main
 
 _CONTEXT = multiprocessing.get_context("forkserver")
 

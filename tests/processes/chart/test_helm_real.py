@@ -12,8 +12,8 @@ import yaml
 from click.testing import CliRunner
 
 from lanloom import __version__
-from lanloom.__main__ import cli
 from lanloom.api.resource import Resource
+from lanloom.command import cli
 from lanloom.kube.http import HttpClient
 from lanloom.kube.loading import load
 from lanloom.processes.chart import source

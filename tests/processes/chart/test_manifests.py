@@ -13,7 +13,7 @@ import pytest
 from click.testing import CliRunner
 
 from lanloom import __version__
-from lanloom.__main__ import cli
+from lanloom.command import cli
 from lanloom.processes.chart import source
 from lanloom.processes.chart.values import merged, validated
 from scripts.manifests import DEPLOY, generated, rendered

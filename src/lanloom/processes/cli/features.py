@@ -1,6 +1,6 @@
 """What the commands of processes take from the features of the command line: its kinds, and options of the features.
 
-`lanloom.__main__.command_line` puts the features into the context of click, so a test can add one.
+`lanloom.command.command_line` puts the features into the context of click, so a test can add one.
 """
 
 from collections.abc import Mapping, Sequence

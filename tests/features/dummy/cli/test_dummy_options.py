@@ -6,7 +6,7 @@ import click
 import pytest
 from click.testing import CliRunner
 
-from lanloom.__main__ import cli
+from lanloom.command import cli
 from lanloom.features.dummy.options import dummy_default_option, dummy_options, given
 from lanloom.features.dummy.rules.flags import Flags
 from tests.features.dummy.rules.made import IMAGE

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 from click.testing import CliRunner, Result
 
-from lanloom.__main__ import cli
+from lanloom.command import cli
 from tests.cli.cluster import Cluster, served
 from tests.features.ipam.ganeti.formats.clusters import (
     config,
