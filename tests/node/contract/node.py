@@ -2,7 +2,8 @@
 
 import asyncio
 from collections.abc import Awaitable, Callable, Collection, Mapping
-from typing import Any, Protocol
+from contextlib import aclosing
+from typing import Any, Protocol, TypeVar
 
 from lanloom.node.ports import (
     Connection,
@@ -19,6 +20,7 @@ from lanloom.node.steps import (
 )
 from lanloom.node.vlanids import vlan_ids
 from tests.fakes import FakeHost, FakeSwitch
+from tests.harness.waiting import Looks
 from tests.node.contract.profile import uuid
 
 DHCP_VLAN = 2012
@@ -26,6 +28,11 @@ DHCP_VLAN = 2012
 
 PATIENCE = 60.0
 """Seconds, real or virtual, until a condition that does not become true is a failure."""
+
+PAUSE, LONGEST_PAUSE = 0.1, 0.4
+"""Seconds between two looks at a condition, at least and at most: some are true for a second only."""
+
+T = TypeVar("T")
 
 
 class Node(Protocol):
@@ -263,19 +270,46 @@ async def connection(node: Node, number: int = 1) -> Connection:
 
 async def until(condition: Callable[[], Awaitable[bool]]) -> None:
     """Waits until the condition is true."""
-    deadline = asyncio.get_running_loop().time() + PATIENCE
-    while not await condition():
-        assert asyncio.get_running_loop().time() < deadline, "the condition did not become true"
-        await asyncio.sleep(0.1)
+
+    async def so() -> bool:
+        if not await condition():
+            raise LookupError("the condition did not become true")
+        return True
+
+    await _first(so)
+
+
+async def until_moment(node: Node, condition: Callable[[], Awaitable[bool]]) -> None:
+    """Waits until the condition is true after a change of links: what is so for a moment only may be over at a look."""
+    async with asyncio.timeout(PATIENCE), aclosing(node.host.links.changes()) as changes:
+        async for _ in changes:
+            if await condition():
+                return
+    raise AssertionError("nothing tells of changes any more")
 
 
 async def until_phase(node: Node, phase: str, number: int = 1) -> Connection:
     """The connection, when it has come to this phase."""
-    deadline = asyncio.get_running_loop().time() + PATIENCE
-    while (found := await connection(node, number)).phase != phase:
-        assert asyncio.get_running_loop().time() < deadline, f"it did not become {phase}: {found}"
-        await asyncio.sleep(0.1)
-    return found
+
+    async def so() -> Connection:
+        if (found := await connection(node, number)).phase != phase:
+            raise LookupError(f"it did not become {phase}: {found}")
+        return found
+
+    return await _first(so)
+
+
+async def _first(look: Callable[[], Awaitable[T]]) -> T:
+    """The first answer of a look that raises no LookupError; each look costs NetworkManager time."""
+    looks = _looks()
+    while True:
+        with looks.look():
+            return await look()
+        await asyncio.sleep(looks.pause())
+
+
+def _looks() -> Looks:
+    return Looks(PATIENCE, (LookupError,), longest=LONGEST_PAUSE, clock=asyncio.get_running_loop().time)
 
 
 async def stays(condition: Callable[[], Awaitable[bool]], seconds: float = 1.0) -> None:
@@ -283,7 +317,7 @@ async def stays(condition: Callable[[], Awaitable[bool]], seconds: float = 1.0) 
     deadline = asyncio.get_running_loop().time() + seconds
     while asyncio.get_running_loop().time() < deadline:
         assert await condition(), "it changed by itself"
-        await asyncio.sleep(0.1)
+        await asyncio.sleep(PAUSE)
 
 
 async def until_at_rest(condition: Callable[[], Awaitable[bool]], seconds: float = 1.0) -> None:
@@ -291,13 +325,12 @@ async def until_at_rest(condition: Callable[[], Awaitable[bool]], seconds: float
 
     NetworkManager writes rules before routes: what is removed in the middle of that comes back by itself.
     """
-    since = None
-    clock = asyncio.get_running_loop().time
-    deadline = clock() + PATIENCE
+    since: float | None = None
+    clock, looks = asyncio.get_running_loop().time, _looks()
     while since is None or clock() - since < seconds:
-        assert clock() < deadline, "the condition did not stay true"
-        if await condition():
-            since = clock() if since is None else since
-        else:
-            since = None
-        await asyncio.sleep(0.1)
+        before, since = since, None
+        with looks.look():
+            if await condition():
+                since = clock() if before is None else before
+        pause = looks.pause()
+        await asyncio.sleep(pause if since is None else PAUSE)

@@ -9,7 +9,8 @@ import os
 import subprocess
 import time
 from collections.abc import Collection, Mapping
-from contextlib import ExitStack, suppress
+from contextlib import ExitStack
+from functools import partial
 from ipaddress import IPv6Network
 from pathlib import Path
 from typing import Any
@@ -22,9 +23,11 @@ from lanloom.node.ports import LOCAL_TABLE, Host, Route
 from lanloom.node.profiles import ProfileDirectory
 from lanloom.node.records import RecordDirectory
 from tests.harness import others
+from tests.harness.again import again
 from tests.harness.namespaces import Entering, namespace
+from tests.harness.waiting import Looks
 from tests.node.contract.bed import Scenario
-from tests.node.contract.node import PATIENCE
+from tests.node.contract.node import LONGEST_PAUSE, PATIENCE
 
 CONFIGURATION = """\
 [main]
@@ -88,9 +91,6 @@ NODE = "link set lo up\nlink set eth1 up\nlink add eth2 up type veth peer name c
 BARE = (
     "link set eth1 up mtu 1500\nlink set eth2 up nomaster\naddress flush dev eth1\naddress flush dev eth2\n"
 )
-FLUSHES = 5
-"""Times that a flush is tried."""
-
 KEPT_LINKS = frozenset({"lo", "eth1", "eth2", "cable2"})
 
 
@@ -100,16 +100,14 @@ def ip(arguments: str, *, where: str = "node", program: str = "ip") -> None:
 
 
 def flush(arguments: str, *, where: str = "node") -> None:
-    """Runs `ip ARGUMENTS`, a flush, in a namespace.
+    """Runs `ip ARGUMENTS`, a flush, in a namespace."""
+    again(lambda: ip(arguments, where=where), subprocess.CalledProcessError)
 
-    `ip` lists what there is, then deletes each: it fails where NetworkManager or the kernel takes one of them in
-    between. What is left is listed again.
-    """
-    for _ in range(FLUSHES - 1):
-        with suppress(subprocess.CalledProcessError):
-            ip(arguments, where=where)
-            return
-    ip(arguments, where=where)
+
+def printed(*words: str) -> str:
+    """What a program prints of all links, or of one."""
+    run = partial(subprocess.run, words, capture_output=True, check=True, text=True)
+    return str(again(run, subprocess.CalledProcessError).stdout)
 
 
 def batch(program: str, where: str, text: str, *options: str) -> None:
@@ -124,6 +122,7 @@ class Machine:
         self._stack = ExitStack()
         self._network_manager: subprocess.Popen[bytes] | None = None
         self._router: subprocess.Popen[bytes] | None = None
+        self._switch_changed = False
         self.log = Path("/tmp/networkmanager.log")
 
     def __enter__(self) -> "Machine":
@@ -203,6 +202,7 @@ class Machine:
         self._stop_router()
         if not prefixes:
             return
+        self._switch_changed = True
         for prefix in self._begins(prefixes):
             ip(f"address replace {prefix}1/64 dev dhcp nodad", where="switch")
         words = " --enable-ra --ra-param=dhcp,4,1800"
@@ -216,6 +216,7 @@ class Machine:
         self._stop_router()
         if not address:
             return
+        self._switch_changed = True
         first = IPv6Network(f"{address}/64", strict=False)[1]
         ip(f"address replace {first}/64 dev dhcp nodad", where="switch")
         self._start_router(f" --dhcp-authoritative --dhcp-range={address},{address},64,1h")
@@ -227,6 +228,19 @@ class Machine:
         words += " --bind-interfaces --interface=dhcp --pid-file="
         words += f" --dhcp-leasefile={ROUTER_LEASES}{options}"
         self._router = subprocess.Popen(["ip", "netns", "exec", "switch", *words.split()])
+
+    def occupy(self, address: str, present: bool) -> None:
+        """Gives an address to another host on the switch, or takes it away."""
+        self._switch_changed = True
+        change = f"replace {address} dev other nodad" if present else f"delete {address} dev other"
+        ip(f"address {change}", where="switch")
+
+    def restore_switch(self) -> None:
+        """Has the switch as it was made: most tests change nothing there, and programs take time."""
+        if self._switch_changed:
+            self.advertise()
+            flush("-6 address flush dev other scope global", where="switch")
+            self._switch_changed = False
 
     def _stop_router(self) -> None:
         if self._router is not None:
@@ -291,18 +305,27 @@ class RealNode:
         """Begins with nothing: no profile, no link but the NICs."""
         if not self._machine.network_manager_runs:
             self._machine.start_network_manager()
-        self.advertise()
-        flush("-6 address flush dev other scope global", where="switch")
+        self._machine.restore_switch()
         await self._answers()
         names = tuple(path.name for path in self._directory.iterdir())
         for name in names:
             self.remove_file(name)
         await self.network_manager.load(names)
-        while surplus := set((await self.host.links.dump()).links) - KEPT_LINKS:
-            # NetworkManager removes its own devices at the same time, and VLAN links go with their parents.
-            with suppress(subprocess.CalledProcessError):
-                batch("ip", "node", "".join(f"link delete {name}\n" for name in sorted(surplus)), "-force")
-        batch("ip", "node", BARE)
+        await self._clear_links()
+
+    async def _clear_links(self) -> None:
+        """Takes away all links but the NICs, those above others first, and makes the NICs bare, all by one program.
+
+        NetworkManager removes its own devices at the same time, so it may fail, and is begun again.
+        """
+        cleared, looks = False, Looks(PATIENCE, (subprocess.CalledProcessError,))
+        while (surplus := set((await self.host.links.dump()).links) - KEPT_LINKS) or not cleared:
+            deletions = "".join(f"link delete {name}\n" for name in sorted(surplus, reverse=True))
+            with looks.look():
+                batch("ip", "node", deletions + BARE, "-force")
+                cleared = True
+            if looks.failure:
+                await asyncio.sleep(looks.pause())
 
     async def _answers(self) -> None:
         deadline = time.monotonic() + PATIENCE
@@ -335,13 +358,10 @@ class RealNode:
         )
 
     def attributes(self, names: Collection[str]) -> Mapping[str, Any]:
-        printed = [
-            subprocess.run(
-                ["ip", "netns", "exec", "node", *words.split()], check=True, capture_output=True, text=True
-            )
-            for words in (others.LINKS, others.VLANS)
-        ]
-        return others.read(printed[0].stdout, printed[1].stdout, names)
+        links, vlans = (
+            printed("ip", "netns", "exec", "node", *words.split()) for words in (others.LINKS, others.VLANS)
+        )
+        return others.read(links, vlans, names)
 
     def plant_vlan(self, parent: str, vid: int) -> None:
         name = f"{parent}.{vid}"
@@ -352,10 +372,13 @@ class RealNode:
         self._until_known(name, True)
 
     def _until_known(self, device: str, known: bool) -> None:
-        deadline = time.monotonic() + PATIENCE
-        while self._machine.knows(device) is not known:
-            assert time.monotonic() < deadline, f"NetworkManager {'misses' if known else 'keeps'} {device}"
-            time.sleep(0.05)
+        looks = Looks(PATIENCE, (LookupError,), longest=LONGEST_PAUSE)
+        while True:
+            with looks.look():
+                if self._machine.knows(device) is known:
+                    return
+                raise LookupError(f"NetworkManager {'misses' if known else 'keeps'} {device}")
+            time.sleep(looks.pause())
 
     def plant_bare_bridge(self, name: str) -> None:
         ip(f"link add {name} type bridge")
@@ -414,8 +437,7 @@ class RealNode:
         ip(f"address delete {address} dev {device}")
 
     def addresses(self, device: str) -> set[str]:
-        words = ["ip", "-n", "node", "-json", "address", "show", "dev", device]
-        (link,) = json.loads(subprocess.run(words, capture_output=True, check=True).stdout)
+        (link,) = json.loads(printed("ip", "-n", "node", "-json", "address", "show", "dev", device))
         return {f"{each['local']}/{each['prefixlen']}" for each in link["addr_info"]}
 
     def add_default_route(self, device: str) -> None:
@@ -442,8 +464,7 @@ class RealNode:
         self._machine.lease6(address)
 
     def occupy(self, address: str, present: bool = True) -> None:
-        change = f"replace {address} dev other nodad" if present else f"delete {address} dev other"
-        ip(f"address {change}", where="switch")
+        self._machine.occupy(address, present)
 
     async def stop_network_manager(self) -> None:
         self._machine.stop_network_manager()

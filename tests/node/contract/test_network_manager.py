@@ -14,6 +14,7 @@ from tests.node.contract.node import (
     connection,
     stays,
     until,
+    until_at_rest,
     until_phase,
     uplink,
 )
@@ -33,14 +34,7 @@ from tests.node.contract.subinterfaces import (
 
 async def until_given_up(node: Node) -> None:
     """Waits until the profile has failed and is not tried again at once."""
-    seen = 0
-
-    async def failed_for_a_second() -> bool:
-        nonlocal seen
-        seen = seen + 1 if await is_phase(node, "failed") else 0
-        return seen > 10
-
-    await until(failed_for_a_second)
+    await until_at_rest(lambda: is_phase(node, "failed"))
 
 
 @on_node
@@ -188,17 +182,14 @@ async def test_duplicate_address_without_end(node: Node) -> None:
         gone = f"c-br.{DHCP_VLAN}" not in await link_names(node)
         return gone and await is_phase(node, "failed")
 
-    quiet = 0
-
-    async def stays_down() -> bool:
-        nonlocal quiet
-        quiet = quiet + 1 if await is_down() else 0
-        if not quiet:  # between two tries there is nothing to take down
-            await node.host.network_manager.deactivate(uuid(1))
-        return quiet > 10
+    async def is_taken_down() -> bool:
+        if await is_down():
+            return True
+        await node.host.network_manager.deactivate(uuid(1))  # between two tries there is nothing to take down
+        return False
 
     await until(tries_again)
-    await until(stays_down)
+    await until_at_rest(is_taken_down)
     await stays(is_down)
     await load(node, profile(ipv4=static("192.168.12.9/24")) + forever)
     await stays(is_down)

@@ -9,7 +9,7 @@ from lanloom.node.steps import RemoveAddress6
 from tests.fakes.switch import eui64
 from tests.node.contract import subinterfaces
 from tests.node.contract.bed import on_node
-from tests.node.contract.node import DHCP_VLAN, Node, connection, until, until_phase
+from tests.node.contract.node import DHCP_VLAN, Node, connection, until, until_moment, until_phase
 from tests.node.contract.profile import uuid
 from tests.node.contract.subinterfaces import load
 
@@ -137,7 +137,7 @@ async def test_an_address_of_another_host(node: Node) -> None:
     async def gone() -> bool:
         return not (await device(node)).addresses6
 
-    await until(tentative)
+    await until_moment(node, tentative)
     await until(gone)
     node.occupy(taken, False)
     await until_made(node, SUBNET)
