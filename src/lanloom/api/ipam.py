@@ -5,6 +5,8 @@ Numbers of addresses are decimal text: an IPv6 pool has more of them than fit in
 
 import hashlib
 from collections.abc import Sequence
+from contextlib import suppress
+from ipaddress import IPv4Address, IPv6Address, ip_address, ip_network
 from itertools import chain
 from typing import Annotated
 
@@ -13,6 +15,7 @@ from msgspec import Meta, Struct
 from lanloom.api.meta import Condition, Object
 from lanloom.api.resource import AGE, READY_MESSAGE, Column, Resource
 from lanloom.api.resource import READY as READY_COLUMN
+from lanloom.poolrequests import AUTOMATIC
 
 GROUP = "ipam.lanloom.io"
 VERSION = "v1alpha1"
@@ -39,6 +42,8 @@ NAME_UNIQUE = "NameUnique"
 
 PERMITTED = "Permitted"
 """The condition of NICs with addresses of a network that no longer serves their namespace; there is none elsewhere."""
+
+IPAddress = IPv4Address | IPv6Address
 
 INSTANCE, VIRTUAL_MACHINE, POD, NODE = "Instance", "VirtualMachine", "Pod", "Node"
 """Kinds of owners. An instance is nothing but its NICs; it ends when its last NIC is deleted."""
@@ -364,10 +369,70 @@ Of a machine's NIC that is being deleted: the container that uses it all the sam
 NAD = f"{GROUP}/nad"
 """Annotation of a machine's NIC: the NAD (`namespace/name`) of the machine's network for which it was made."""
 
+MOVED_NADS = f"{GROUP}/nads"
+"""Annotation in place of NAD, once the NIC has moved: all of its NADs, all of one network, with commas between them.
+
+Managers up to 0.2 release a NIC that is not on its NAD, and keep one without the annotation.
+"""
+
 LINK = f"{GROUP}/cni-interface"
 """Annotation of a pod's NIC: the interface's name inside that container."""
 
 _LABEL_MAX = 63
+
+
+def nads_of(nic: Nic) -> tuple[str, ...]:
+    """Return the NADs (`namespace/name`) for which a machine has a NIC; none for a NIC that no agent made."""
+    marks = nic.metadata.annotations
+    return tuple(filter(None, marks.get(MOVED_NADS, marks.get(NAD, "")).split(",")))
+
+
+def satisfies(network: Network, ips: Sequence[str], requests: Sequence[str]) -> bool:
+    """Return whether a NIC with these addresses of a network has what it would get there by such requests.
+
+    Each request needs an address of its own. A named pool must have it in its range now.
+    """
+    spare = [ip_address(text) for text in ips]
+    for request in sorted(requests, key=_generality):
+        found = next((address for address in spare if _answers(network, address, request)), None)
+        if found is None:
+            return False
+        spare.remove(found)
+    return True
+
+
+def _generality(request: str) -> int:
+    """Order requests: the fewer addresses one takes, the earlier it has to choose."""
+    if request in AUTOMATIC:
+        return 3 if AUTOMATIC[request] else 4
+    return 1 if _address(request) else 2
+
+
+def _answers(network: Network, address: IPAddress, request: str) -> bool:
+    if request in AUTOMATIC:
+        return AUTOMATIC[request] in (None, address.version)
+    if wanted := _address(request):
+        return address == wanted
+    pools = (pool for subnet in network.spec.subnets for pool in subnet.pools if pool.name == request)
+    return any(_contains(pool.range, address) for pool in pools)
+
+
+def _address(text: str) -> IPAddress | None:
+    try:
+        return ip_address(text)
+    except ValueError:
+        return None
+
+
+def _contains(text: str, address: IPAddress) -> bool:
+    """Return whether a range has an address: `first-last`, one address, or a CIDR."""
+    first, _, last = text.partition("-")
+    with suppress(ValueError):
+        if "/" in text:
+            return address in ip_network(text, strict=False)
+        low, high = ip_address(first), ip_address(last or first)
+        return low.version == high.version == address.version and int(low) <= int(address) <= int(high)
+    return False
 
 
 def node_value(node: str) -> str:

@@ -108,8 +108,13 @@ class MachineAddresses(Protocol):
         """
         ...
 
-    async def release(self, instance: VirtualMachineInstance, pod: Pod, network: str, nad: Key) -> None:
-        """Give back what the instance's network of that name has of a NAD, once nothing uses it. Raises KubeError."""
+    async def release(
+        self, instance: VirtualMachineInstance, pod: Pod, network: str, nad: Key, stays: Key
+    ) -> None:
+        """Give back what the instance's network of that name has of a NAD, once nothing uses it.
+
+        What it has of the NAD on which it `stays` as well is kept. Raises KubeError.
+        """
         ...
 
 

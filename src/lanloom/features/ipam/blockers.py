@@ -4,7 +4,6 @@ from collections.abc import Iterable
 
 from lanloom.api.ipam import (
     FINALIZER,
-    NAD,
     NETWORKS,
     NICS,
     NODE,
@@ -14,8 +13,13 @@ from lanloom.api.ipam import (
     Nic,
 )
 from lanloom.api.liveupdate import swapped
-from lanloom.api.meta import Key
-from lanloom.features.ipam.manager.evidence import Evidence, is_unused, live_evidence, may_go
+from lanloom.features.ipam.manager.evidence import (
+    Evidence,
+    is_unused,
+    live_evidence,
+    may_go,
+    places_of_nic,
+)
 from lanloom.features.ipam.state import is_open
 from lanloom.kube.lookup import list_or_empty
 from lanloom.kube.ports import Reader
@@ -94,9 +98,8 @@ def nic_notes(nic: Nic) -> tuple[str, ...]:
 
 
 def _owners(nic: Nic, evidence: Evidence) -> Iterable[str]:
-    namespace, _, nad = nic.metadata.annotations.get(NAD, "").partition("/")
     for swap in evidence.swaps:
-        if (nic.spec.interface, Key(namespace, nad)) in swapped(swap):
+        if places_of_nic(nic) & swapped(swap):
             yield f"NetworkSwap {swap.metadata.key}: {swap.status.phase or 'Pending'}"
     if evidence.pod is not None:
         yield f"Pod {evidence.pod.metadata.key}: {evidence.pod.status.phase or 'not started by a node yet'}"

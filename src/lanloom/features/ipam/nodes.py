@@ -18,7 +18,7 @@ from typing import Any
 import msgspec
 
 from lanloom.api.core import Pod
-from lanloom.api.ipam import ALLOCATED, NICS, NODE, Network, Nic, NicSpec, OwnerSpec
+from lanloom.api.ipam import ALLOCATED, NICS, NODE, Network, Nic, NicSpec, OwnerSpec, nads_of
 from lanloom.api.kubevirt import VirtualMachineInstance
 from lanloom.api.meta import Key
 from lanloom.api.multus import NetworkAttachmentDefinition
@@ -29,6 +29,7 @@ from lanloom.features.ipam.agent.nics import (
     delete_nic,
     find_name,
     find_network,
+    find_nic,
     hold_nic,
     nic_body,
     requested_ips,
@@ -288,8 +289,8 @@ class MachineNics:
             wanted = parse_ipam(config)
             found = await find_network(self._client, wanted.network)
             holder, call = moved_holder(instance, pod, network, nad.metadata.key, config)
-            holder = await find_name(self._client, holder, pod.metadata.annotations, found, call)
             ips = requested_ips(pod.metadata.annotations, holder, wanted)
+            holder = await find_name(self._client, holder, pod.metadata.annotations, found, call, ips)
             body = nic_body(holder, found.metadata.name, ips, call, pod.spec.node_name)
             nic = await settle_nic(self._client, body, holder.namespace, may_change=False)
             nic = await hold_nic(self._client, nic, pod.metadata.uid)
@@ -299,10 +300,13 @@ class MachineNics:
             )
         return _claimed(nic)
 
-    async def release(self, instance: VirtualMachineInstance, pod: Pod, network: str, nad: Key) -> None:
+    async def release(
+        self, instance: VirtualMachineInstance, pod: Pod, network: str, nad: Key, stays: Key
+    ) -> None:
         """Implement the port."""
-        holder, _ = moved_holder(instance, pod, network, nad, {})
-        await delete_nic(self._client, Key(holder.namespace, holder.nic))
+        nic = await find_nic(self._client, *moved_holder(instance, pod, network, nad, {}))
+        if nic is not None and str(stays) not in nads_of(nic):
+            await delete_nic(self._client, nic.metadata.key, nic.metadata.uid)
 
 
 def _claimed(nic: Nic) -> ClaimedAddresses:

@@ -63,6 +63,24 @@ async def test_a_machine_gets_its_address_on_each_node() -> None:
         assert node.links.opened == 1
 
 
+async def test_a_machine_that_came_from_another_nad() -> None:
+    """A machine that came to another NAD of its network is answered with the address that it kept."""
+    async with a_node() as node:
+        await node.nad("blue")
+        machine = await node.machine("vm1", "Scheduling")
+        await node.launcher("source", machine, node="node2", networks="lan")
+        [address] = await node.add("source", interface=LAN, settings=config(name="lan"), node="node2")
+        spec = {"networks": [{"name": "lan", "multus": {"networkName": "blue"}}]}
+        await node.client.patch(VIRTUAL_MACHINE_INSTANCES, "vm1", {"spec": spec}, "default")
+        await node.launcher("target", machine, networks="blue")
+        assert await node.add("target", interface=LAN, settings=config(name="blue")) == [address]
+        await node.report("target", interface=LAN, nad="blue")
+        there = node.links.plug(2, bridged_name(LAN))
+        node.links.seen[there].macs[LAN] = MAC  # KubeVirt's dummy
+        node.serve()
+        assert (await node.ask(there, kind=DISCOVER)).yours == address.partition("/")[0]
+
+
 async def test_a_port_of_somebody_else() -> None:
     """The port of a pod on another bridge, or with another address in the pod, or of another name, is not served."""
     async with a_node() as node:

@@ -13,6 +13,7 @@ from lanloom.api.ipam import (
     Nic,
 )
 from lanloom.api.kubevirt import VirtualMachine, VirtualMachineInstance
+from lanloom.api.liveupdate import NetworkSwap
 from lanloom.api.meta import Object
 from lanloom.api.multus import MULTUS_NETWORKS
 
@@ -87,3 +88,9 @@ def launcher(
     body = meta(name, name, ("VirtualMachineInstance", "web", of))
     body["annotations"] = {MULTUS_NETWORKS: attached} if attached else {}
     return msgspec.convert({"metadata": body, "status": {"phase": phase}}, Pod)
+
+
+def swap(leaves: str, enters: str, network: str = "lan") -> NetworkSwap:
+    """A move of its NIC that is under way."""
+    spec = {"machine": "web", "network": network, "from": leaves, "to": enters}
+    return msgspec.convert({"metadata": meta("move", "swap-1"), "spec": spec}, NetworkSwap)

@@ -1,9 +1,11 @@
 """When an owner has ended, row by row."""
 
 import pytest
+from msgspec.structs import replace
 
 from lanloom.api.ipam import (
     INSTANCE,
+    MOVED_NADS,
     NODE,
     POD,
     VIRTUAL_MACHINE,
@@ -25,6 +27,7 @@ from tests.features.ipam.manager.objects import (
     nic,
     nic_of_network,
     pod,
+    swap,
 )
 
 NOTHING = Evidence()
@@ -178,6 +181,47 @@ def test_a_machines_nic_goes_with_its_network(seen: Evidence, unused: bool) -> N
     assert is_unused(nic_of_network(), seen) == unused
     assert is_leaked(nic_of_network(), seen) == unused
     assert may_go(nic_of_network(), seen) == unused
+
+
+MOVED = replace(
+    nic_of_network(),
+    metadata=replace(nic_of_network().metadata, annotations={MOVED_NADS: "default/blue,default/green"}),
+)
+"""A NIC that came to another NAD of its network."""
+RED = {"lan": "red"}
+PLACES = {
+    "it has the first NAD": (Evidence(machine=machine(**BLUE)), False),
+    "it has the second NAD": (Evidence(machine=machine(**GREEN)), False),
+    "it has another NAD": (Evidence(machine=machine(**RED)), True),
+    "its instance has the second NAD": (Evidence(machine=machine(**RED), instance=instance(**GREEN)), False),
+    "its pod has the first NAD": (
+        Evidence(
+            machine=machine(**RED), instance=instance(**RED), launchers=(launcher(attached="default/blue"),)
+        ),
+        False,
+    ),
+    "its pod has another NAD": (
+        Evidence(
+            machine=machine(**RED), instance=instance(**RED), launchers=(launcher(attached="default/red"),)
+        ),
+        True,
+    ),
+    "it moves to the second NAD": (
+        Evidence(machine=machine(**RED), swaps=(swap("default/red", "default/green"),)),
+        False,
+    ),
+    "another NIC moves": (
+        Evidence(machine=machine(**RED), swaps=(swap("default/red", "default/green", "wan"),)),
+        True,
+    ),
+}
+
+
+@pytest.mark.parametrize(("seen", "unused"), PLACES.values(), ids=PLACES)
+def test_a_nic_of_several_nads(seen: Evidence, unused: bool) -> None:
+    """A NIC that came to another NAD of its network is used as long as any of its NADs is."""
+    assert is_unused(MOVED, seen) == unused
+    assert may_go(MOVED, seen) == unused
 
 
 @pytest.mark.parametrize(

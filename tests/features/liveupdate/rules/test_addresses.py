@@ -4,11 +4,16 @@ from typing import Any
 
 import msgspec
 import pytest
+from msgspec.structs import replace
 
 from lanloom.api.ipam import ADDRESSES, NAD, Network, Nic
+from lanloom.features.liveupdate.rules.mode import Mode
 from lanloom.features.liveupdate.rules.networks import Networks
 from lanloom.features.liveupdate.rules.preflight import check
+from tests.features.liveupdate.rules.test_in_the_pod import COMPANION
+from tests.features.liveupdate.rules.test_in_the_pod import FULL as WITHOUT
 from tests.features.liveupdate.rules.test_preflight import facts, lan, machine, nad
+from tests.features.liveupdate.rules.test_preflight import pod as launcher
 from tests.features.liveupdate.swap.scene import MACHINE, NIC, PLACE
 
 Raw = dict[str, Any]
@@ -137,12 +142,51 @@ def test_addresses(given: Network, ipam: Raw) -> None:
 
 
 def test_what_the_machine_has() -> None:
-    """A machine that has an address there keeps it, also of a full network; one of another NAD is not that."""
+    """A machine that has an address there keeps it, also of a full network, by whichever NAD of the network."""
     full = network(pool(0), quota={"*": 1})
     assert against(Networks(pools=(full,), nics=(nic(MACHINE),))) == ()
-    assert len(against(Networks(pools=(full,), nics=(nic(MACHINE, f"{PLACE}/vlan10"),)))) == 1
+    assert against(Networks(pools=(full,), nics=(nic(MACHINE, f"{PLACE}/vlan10"),))) == ()
+    assert len(against(Networks(pools=(full,), nics=(nic(MACHINE, ""),)))) == 1
     assert len(against(Networks(pools=(full,), nics=(nic(MACHINE, ips=(), answer="False"),)))) == 1
     assert len(against(Networks(pools=(full,), nics=(nic(MACHINE, network="net2"),)))) == 1
+
+
+SUBNETS: list[Raw] = [
+    {
+        "cidr": "192.0.2.0/24",
+        "pools": [{"range": "192.0.2.8/29", "name": "web"}, {"range": "192.0.2.99", "name": "db"}],
+    }
+]
+KEPT: dict[str, tuple[Raw, bool]] = {
+    "any address": ({}, True),
+    "the pool that it is from": ({"pools": ["web"]}, True),
+    "another pool": ({"pools": ["db"]}, False),
+    "no pool of the network": ({"pools": ["six"]}, False),
+    "an address of IPv4": ({"ips": ["pool4"]}, True),
+    "an address of IPv6": ({"ips": ["pool6"]}, False),
+    "that address": ({"ips": ["192.0.2.10"]}, True),
+    "that address and another": ({"ips": ["192.0.2.10", "pool"]}, False),
+    "two addresses": ({"ips": ["pool", "pool"]}, False),
+}
+
+
+@pytest.mark.parametrize(("ipam", "kept"), KEPT.values(), ids=list(KEPT))
+@pytest.mark.parametrize("mode", [COMPANION, WITHOUT], ids=["beside KubeVirt", "without KubeVirt"])
+def test_another_nad_of_the_network(ipam: Raw, kept: bool, mode: Mode) -> None:
+    """A NIC keeps its address on another NAD of its network if that is what the NAD asks for; else it needs one.
+
+    KubeVirt's launcher, which answers with the address of the start, then answers with the right one.
+    """
+    full = network(pool(0), pool(0, name="web"), pool(0, name="db"), subnets=SUBNETS)
+    networks = Networks(pools=(full,), nics=(nic(MACHINE, f"{PLACE}/vlan10"),))
+    target = nad("vlan20", vlan=20, ipam={"type": "lanloom-ipam", "network": "net1"} | ipam)
+    move = facts(target=target, networks=networks, mode=mode, pod=launcher(ips=["192.0.2.10"]))
+    assert (check(move).both == ()) == kept
+    free = network(pool(9), pool(9, name="web"), pool(9, name="db"), pool(9, "2001:db8::1", name="six"))
+    spare = Networks(pools=(replace(full, status=free.status),), nics=networks.nics)
+    found = check(replace(move, networks=spare))
+    assert found.both == found.against_migration == ()
+    assert (found.against_in_place == ()) == (kept or mode is WITHOUT)
 
 
 def test_what_the_machine_is_about_to_have() -> None:

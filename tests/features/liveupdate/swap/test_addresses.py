@@ -3,6 +3,7 @@
 import asyncio
 from collections.abc import Awaitable, Callable
 from random import Random
+from typing import Any
 
 from lanloom.api.ipam import NETWORKS, NICS, Nic
 from lanloom.api.kubevirt import VIRTUAL_MACHINE_INSTANCES
@@ -188,3 +189,76 @@ async def test_addresses_are_kept_while_a_port_is_under_way(each: AddressedClust
         "vlan10": ("192.0.2.10",),
         "vlan20": ("198.51.100.10",),
     }
+
+
+async def put_on_one_network(each: AddressedCluster, **ipam: Any) -> None:
+    """Both NADs of the machine name the network vlan10, which has one address; the second with more of IPAM."""
+    section = {"type": "lanloom-ipam", "network": "vlan10"} | ipam
+    body = nad_body("vlan20", vlan=20, ipam=section)
+    await each.client.patch(NADS, "vlan20", {"spec": body["spec"]}, PLACE)
+    await asyncio.sleep(1)
+
+
+@story
+async def test_the_address_stays_in_the_same_network(each: AddressedCluster) -> None:
+    """A NIC that moves to another NAD of its network keeps its NIC and its address, also in a full network."""
+    await put_on_one_network(each)
+    before = (await each.nics())["vlan10"]
+    await each.move()
+    found = await each.until("Succeeded")
+    assert found.status.addresses == before.status.ips == ("192.0.2.10",)
+    operation = {"op": "replace", "path": "/spec/networks/1/multus/networkName", "value": TO}
+    await each.client.json_patch(VIRTUAL_MACHINE_INSTANCES, "db", [operation], PLACE)
+    await asyncio.sleep(1000)
+    [after] = (await each.client.list(NICS)).items
+    assert (after.metadata.uid, after.status.ips) == (before.metadata.uid, before.status.ips)
+    assert not after.metadata.is_deleting
+
+
+@story
+async def test_a_failed_move_in_the_same_network(each: AddressedCluster) -> None:
+    """A move within a network that is taken back leaves the machine its NIC, and gives back nothing."""
+    await put_on_one_network(each)
+    await each.kill("agent")
+    each.serve(fails=frozenset({TO}))
+    await each.move()
+    await each.until("Reverted")
+    await asyncio.sleep(1000)
+    [nic] = (await each.client.list(NICS)).items
+    assert nic.status.ips == ("192.0.2.10",) and not nic.metadata.is_deleting
+
+
+@story
+async def test_a_nad_that_asks_for_another_address(each: AddressedCluster) -> None:
+    """A NAD whose pool does not have the address of the NIC leads to another one, and the first is given back."""
+    pools = [{"range": "192.0.2.10"}, {"range": "192.0.2.20", "name": "web"}]
+    spec = {"subnets": [{"cidr": "192.0.2.0/24", "pools": pools}]}
+    await each.client.patch(NETWORKS, "vlan10", {"spec": spec})
+    await put_on_one_network(each, pools=["web"])
+    await each.move()
+    assert (await each.until("Succeeded")).status.addresses == ("192.0.2.20",)
+    operation = {"op": "replace", "path": "/spec/networks/1/multus/networkName", "value": TO}
+    await each.client.json_patch(VIRTUAL_MACHINE_INSTANCES, "db", [operation], PLACE)
+    await asyncio.sleep(1000)
+    [nic] = (await each.client.list(NICS)).items
+    assert nic.status.ips == ("192.0.2.20",)
+
+
+@story
+async def test_a_move_on_to_another_network(each: AddressedCluster) -> None:
+    """A NIC that leaves its network from the second of its NADs gives its address back."""
+    section = {"type": "lanloom-ipam", "network": "vlan20"}
+    third = nad_body("vlan30", vlan=30, ipam=section)
+    await each.client.create(NADS, third, PLACE)
+    await put_on_one_network(each)
+    await each.move()
+    await each.until("Succeeded")
+    operation = {"op": "replace", "path": "/spec/networks/1/multus/networkName", "value": TO}
+    await each.client.json_patch(VIRTUAL_MACHINE_INSTANCES, "db", [operation], PLACE)
+    await each.move("second", **{"from": TO, "to": f"{PLACE}/vlan30"})
+    found = await each.until("Succeeded", "second")
+    assert found.status.addresses == ("198.51.100.10",)
+    operation["value"] = f"{PLACE}/vlan30"
+    await each.client.json_patch(VIRTUAL_MACHINE_INSTANCES, "db", [operation], PLACE)
+    await asyncio.sleep(60)
+    assert [nic.status.ips for nic in (await each.client.list(NICS)).items] == [("198.51.100.10",)]

@@ -13,12 +13,14 @@ from typing import Any
 
 import structlog
 from msgspec import to_builtins
+from msgspec.structs import replace
 
 from lanloom.api.ipam import (
     ADDRESSES,
     CONTAINER,
     FINALIZER,
     LINK,
+    MOVED_NADS,
     NAD,
     NETWORK_NAME,
     NETWORKS,
@@ -30,7 +32,9 @@ from lanloom.api.ipam import (
     Network,
     Nic,
     NicSpec,
+    nads_of,
     node_value,
+    satisfies,
 )
 from lanloom.api.meta import Key, ObjectMeta
 from lanloom.features.ipam.agent.cnitypes import MOST, IpamConfig, parse_wanted
@@ -141,37 +145,121 @@ def nic_body(holder: Holder, network: str, ips: tuple[str, ...], call: Call, nod
     return {"metadata": to_builtins(meta), "spec": to_builtins(spec)}
 
 
-def change(nic: Nic, body: dict[str, Any]) -> dict[str, Any] | None:
-    """Compute the patch by which an existing NIC makes the requests of a new one; None if it is empty."""
-    wanted, sticky_for = body["spec"], body["metadata"].get("annotations", {}).get(STICKY_FOR)
-    network, ips = wanted["network"], tuple(wanted["ips"])
+def change(nic: Nic, body: dict[str, Any], *, may_change: bool = True) -> dict[str, Any] | None:
+    """Compute the patch by which an existing NIC takes the place of a new one; None if it is empty.
+
+    It makes the requests of the new one if it `may_change`, and is marked with its NAD in any case.
+    """
+    wanted, annotations = body["spec"], body["metadata"].get("annotations", {})
+    network, ips, sticky_for = wanted["network"], tuple(wanted["ips"]), annotations.get(STICKY_FOR)
     spec: dict[str, Any] = {}
-    if (nic.spec.network, nic.spec.ips) != (network, ips):
+    if may_change and (nic.spec.network, nic.spec.ips) != (network, ips):
         spec = {"network": network, "ips": list(ips), "release": None}
-    marks: dict[str, str] = {}
-    if sticky_for and nic.metadata.annotations.get(STICKY_FOR) != sticky_for:
+    marks: dict[str, str | None] = {}
+    if may_change and sticky_for and nic.metadata.annotations.get(STICKY_FOR) != sticky_for:
         marks = {STICKY_FOR: sticky_for}
+    known, nad = nads_of(nic), annotations.get(NAD)
+    if known and nad and nad not in known:
+        marks |= _marked((*known, nad))
     if not spec and not marks:
         return None
     version = nic.metadata.resource_version
     return {"metadata": {"resourceVersion": version, "annotations": marks}, "spec": spec}
 
 
+def _marked(nads: Sequence[str]) -> dict[str, str | None]:
+    """Return the annotations of a NIC of these NADs."""
+    return {NAD: None, MOVED_NADS: ",".join(nads)}
+
+
 async def find_name(
-    client: Client, holder: Holder, annotations: Mapping[str, str], network: Network, call: Call
+    client: Client,
+    holder: Holder,
+    annotations: Mapping[str, str],
+    network: Network,
+    call: Call,
+    ips: Sequence[str],
 ) -> Holder:
     """Return the holder, or its name where addresses are kept for that. Raises CniError, KubeError.
 
-    One that got a NIC of its own before they were keeps that.
+    One that got a NIC of its own before they were keeps that. So does a machine that comes from another NAD of the
+    network: a guest keeps its address there. While it runs, none of its addresses may change, so its NIC must have what
+    the new NAD asks for (`ips`).
     """
     asked = annotations.get(STICKY_FOR)
     try:
         period = kept_for(network.spec.sticky_for, asked, holder.named)
     except Malformed as error:
         raise CniError(BAD_CONFIG, f"annotation {STICKY_FOR}: {error}") from None
-    if not period or await get_or_none(client, NICS, Key(holder.namespace, holder.nic)) is not None:
+    named = holder_by_name(holder, call, period) if period else holder
+    if not period and not holder.nad:
         return holder
-    return holder_by_name(holder, call, period)
+    for one in dict.fromkeys((holder.nic, named.nic)):
+        if await get_or_none(client, NICS, Key(holder.namespace, one)) is not None:
+            return holder if one == holder.nic else named
+    nic = await _nic_elsewhere(client, holder, named, network, ips) if holder.nad else None
+    if nic is None:
+        return named
+    return replace(
+        holder,
+        nic=nic.metadata.name,
+        owner=nic.spec.owner,
+        sticky_for=nic.metadata.annotations.get(STICKY_FOR, "") and period,
+    )
+
+
+async def find_nic(client: Client, holder: Holder, call: Call) -> Nic | None:
+    """Return the NIC that a holder has already, whichever way it was named; None if there is none. Raises KubeError."""
+    for one in (holder, holder_by_name(holder, call, "")):
+        nic = await get_or_none(client, NICS, Key(one.namespace, one.nic))
+        if nic is not None:
+            return nic
+    if not holder.nad:
+        return None
+    nics = await _nics_of(client, holder, holder_by_name(holder, call, ""))
+    return next((nic for nic in nics if holder.nad in nads_of(nic)), None)
+
+
+async def _nic_elsewhere(
+    client: Client, holder: Holder, named: Holder, network: Network, ips: Sequence[str]
+) -> Nic | None:
+    """Return the NIC that a machine, or its name, has by another NAD of a network and can go on with."""
+    for nic in await _nics_of(client, holder, named):
+        here = nic.spec.network == network.metadata.name
+        if holder.nad in nads_of(nic):
+            if here or not holder.runs:
+                return nic
+            # The NAD was of the NIC's network before: the NIC would be kept for a machine that does not use it.
+            await _unmark(client, nic, holder.nad)
+        elif here and (not holder.runs or satisfies(network, _given(nic), ips)):
+            return nic
+    return None
+
+
+def _given(nic: Nic) -> Sequence[str]:
+    """Return the addresses that a NIC has in the network that it asks for."""
+    return nic.status.ips if nic.status.network == nic.spec.network else ()
+
+
+async def _unmark(client: Client, nic: Nic, nad: str) -> None:
+    marks = _marked([item for item in nads_of(nic) if item != nad])
+    meta = {"resourceVersion": nic.metadata.resource_version, "annotations": marks}
+    with suppress(Conflict), ignore_not_found(nic.metadata.name):
+        await client.patch(NICS, nic.metadata.name, {"metadata": meta}, nic.metadata.namespace)
+
+
+async def _nics_of(client: Client, *holders: Holder) -> list[Nic]:
+    """Return the NICs that agents made for a machine's network: marked with its NAD first, then the latest."""
+    holder, owners = holders[0], [item.owner for item in holders]
+    listing = await client.list(NICS, holder.namespace)
+    found = [
+        nic
+        for nic in listing.items
+        if nic.spec.owner in owners and nic.spec.interface == holder.interface and nads_of(nic)
+    ]
+    found.sort(key=lambda nic: nic.metadata.creation_timestamp or "", reverse=True)
+    found.sort(key=lambda nic: (holder.nad not in nads_of(nic), nic.metadata.is_deleting))
+    return found
 
 
 TRIES = 5
@@ -217,7 +305,7 @@ async def settle_nic(
                 return await client.create(NICS, body, namespace)
             continue
         _check_owner(nic, wanted)
-        patch = change(nic, body) if may_change else None
+        patch = change(nic, body, may_change=may_change)
         if patch is None:
             return nic
         with suppress(Conflict, NotFound):

@@ -42,6 +42,7 @@ from lanloom.features.ipam.agent.nics import (
     delete_nic,
     find_name,
     find_network,
+    find_nic,
     hold_nic,
     nic_body,
     requested_ips,
@@ -53,7 +54,6 @@ from lanloom.features.ipam.agent.pods import (
     PodRef,
     attachments,
     check_pod,
-    holder_by_name,
     is_attached,
     launcher_of,
     machine_holder,
@@ -192,8 +192,8 @@ class IpamService:
 
     async def _allocate(self, call: Call, config: IpamConfig, pod: Pod, network: Network) -> Nic:
         holder = await self._holder(pod, call)
-        holder = await find_name(self._client, holder, pod.metadata.annotations, network, call)
         ips = requested_ips(pod.metadata.annotations, holder, config)
+        holder = await find_name(self._client, holder, pod.metadata.annotations, network, call, ips)
         await self._events.unused(pod, holder)
         await self._events.not_kept(pod, holder)
         body = nic_body(holder, network.metadata.name, ips, call, self._node)
@@ -264,12 +264,10 @@ class IpamService:
     async def _find(self, call: Call) -> Nic:
         """Return the NIC of a pod that is not simply the pod's own; what is wrong with the pod is said first."""
         holder = await self._holder(await self._pod(call), call)
-        for one in (holder, holder_by_name(holder, call, "")):
-            key = Key(one.namespace, one.nic)
-            nic = await get_or_none(self._client, NICS, key)
-            if nic is not None:
-                return nic
-        raise _without_addresses(key)
+        nic = await find_nic(self._client, holder, call)
+        if nic is None:
+            raise _without_addresses(Key(holder.namespace, holder.nic))
+        return nic
 
     async def _status(self, call: Call) -> Raw:
         config = parse_ipam(call.config)

@@ -11,17 +11,16 @@ from typing import Any, Generic, TypeVar
 from msgspec import Struct
 
 from lanloom.api.core import Pod
-from lanloom.api.ipam import NICS, Nic
+from lanloom.api.ipam import Nic
 from lanloom.api.kubevirt import VIRTUAL_MACHINE_INSTANCES, VirtualMachineInstance
 from lanloom.api.meta import Key, OwnerReference
 from lanloom.api.multus import NADS, NetworkAttachmentDefinition
 from lanloom.features.ipam.agent.cnitypes import IpamConfig, parse_ipam
-from lanloom.features.ipam.agent.nics import find_network
+from lanloom.features.ipam.agent.nics import find_network, find_nic
 from lanloom.features.ipam.agent.pods import (
     PLUGIN,
     Holder,
     config_of,
-    holder_by_name,
     launcher_of,
     machine_holder,
     machine_network,
@@ -183,7 +182,8 @@ class Guests:
             parsed = parse_ipam(config)
         except CniError:
             return None
-        network, nic = await self._networks.get(parsed.network), await self._nic(holder, call)
+        network = await self._networks.get(parsed.network)
+        nic = await find_nic(self._client, holder, call)
         if network is None or nic is None:
             return None
         owner = pod if machine is None else machine
@@ -194,13 +194,6 @@ class Guests:
         key = Key(pod.metadata.namespace, carried.name)
         machine = await get_or_none(self._client, VIRTUAL_MACHINE_INSTANCES, key)
         return machine if machine is not None and machine.metadata.uid == carried.uid else None
-
-    async def _nic(self, holder: Holder, call: Call) -> Nic | None:
-        for name in (holder.nic, holder_by_name(holder, call, "").nic):
-            nic = await get_or_none(self._client, NICS, Key(holder.namespace, name))
-            if nic is not None:
-                return nic
-        return None
 
 
 def _holder(

@@ -9,7 +9,7 @@ from collections.abc import Iterator
 from msgspec import Struct
 
 from lanloom.api.core import PODS, Pod
-from lanloom.api.ipam import HELD_UNTIL, NAD, POD, STICKY_FOR, VIRTUAL_MACHINE, Nic
+from lanloom.api.ipam import HELD_UNTIL, POD, STICKY_FOR, VIRTUAL_MACHINE, Nic, nads_of
 from lanloom.api.kubevirt import (
     LAUNCHER_LABELS,
     VIRTUAL_MACHINE_INSTANCES,
@@ -148,22 +148,27 @@ def is_unused(nic: Nic, evidence: Evidence) -> bool:
 
     Only of a NIC that an agent made, as its mark says for which network: any other was made by a user.
     """
-    machine, owner, mark = evidence.machine, nic.spec.owner, nic.metadata.annotations.get(NAD, "")
-    namespace, _, name = mark.partition("/")
-    if not name or owner.kind != VIRTUAL_MACHINE or machine is None:
+    machine, owner = evidence.machine, nic.spec.owner
+    places = places_of_nic(nic)
+    if not places or owner.kind != VIRTUAL_MACHINE or machine is None:
         return False
     if machine.metadata.uid != owner.uid and not nic.is_sticky:
         return False
     template, instance, own = machine.spec.template, evidence.instance, nic.metadata.namespace
     specs = [template.spec] if template is not None else []
     specs += [instance.spec] if instance is not None else []
-    place = (nic.spec.interface, Key(namespace, name))
-    if template is None or any(place in places_of(spec, own) for spec in specs):
+    if template is None or any(places & places_of(spec, own) for spec in specs):
         return False
-    if any(place in swapped(swap) for swap in evidence.swaps):
+    if any(places & swapped(swap) for swap in evidence.swaps):
         return False
     running = [pod for pod in evidence.launchers if not pod.has_ended]
-    return not any(_may_use(pod, *place, instance) for pod in running)
+    return not any(_may_use(pod, *place, instance) for pod in running for place in places)
+
+
+def places_of_nic(nic: Nic) -> frozenset[tuple[str, Key]]:
+    """Return the network of a machine for which an agent made a NIC, with each NAD for which it has it."""
+    named = (mark.partition("/") for mark in nads_of(nic))
+    return frozenset((nic.spec.interface, Key(namespace, name)) for namespace, _, name in named if name)
 
 
 def _may_use(pod: Pod, network: str, nad: Key, instance: VirtualMachineInstance | None) -> bool:

@@ -214,7 +214,8 @@ class Swaps:
         Another swap of the NIC may need them. What is not given back here is found later, as nothing uses it.
         """
         spec, instance, pod = after.spec, objects.instance, objects.launcher
-        left = spec.source if after.status.phase == "Succeeded" else spec.target
+        ends = (spec.source, spec.target)
+        left, stays = ends if after.status.phase == "Succeeded" else reversed(ends)
         claimed = before.status.phase != "" and after.status.phase != "Failed"
         if self._addresses is None or instance is None or pod is None or not claimed:
             return
@@ -223,7 +224,7 @@ class Swaps:
         if left in (named_in(objects.machine, spec.network), attached_in(pod, instance, spec.network)):
             return
         try:
-            await self._addresses.release(instance, pod, spec.network, left)
+            await self._addresses.release(instance, pod, spec.network, left, stays)
         except KubeError as error:
             log.info("network-swap-addresses", swap=str(after.metadata.key), nad=str(left), error=str(error))
 

@@ -12,13 +12,14 @@ from ipaddress import ip_address
 from lanloom.api.ipam import (
     ADDRESSES,
     ALLOCATED,
-    NAD,
     READY,
     VIRTUAL_MACHINE,
     Network,
     Nic,
     PoolStatus,
+    nads_of,
     network_referred,
+    satisfies,
 )
 from lanloom.api.kubevirt import VirtualMachineInstance
 from lanloom.api.multus import NetworkAttachmentDefinition
@@ -42,14 +43,15 @@ def against_addresses(
     section = ipam_section(nad)
     if section.get("type") != IPAM_PLUGIN or ADDRESSES in machine.metadata.annotations:
         return ""
-    ident = section.get("network")
     title = f"NetworkAttachmentDefinition {nad.metadata.key}"
-    found = network_referred(networks.pools, ident) if isinstance(ident, str) else None
+    found = _network_of(section, networks)
     if found is None:
+        ident = section.get("network")
         return f"{title}: there is no Network {ident}; create it" if networks.pools else ""
-    if _asks(machine, nic, nad, found, networks):
+    if _asks(machine, nic, nad, found, networks) or kept_addresses(nad, machine, nic, networks):
         return ""
-    namespace, wanted = machine.metadata.namespace, _requests(section)
+    namespace = machine.metadata.namespace
+    wanted = Counter(item for item in _requests(section) if not _is_address(item))
     why = (
         _not_served(found, namespace)
         or _over_quota(found, namespace, networks, wanted.total())
@@ -58,11 +60,37 @@ def against_addresses(
     return f"{title}: {why}" if why else ""
 
 
-def _requests(section: Mapping[str, object]) -> Counter[str]:
-    """Return how often each pool, or kind of pools, is asked for; addresses are not counted."""
+def kept_addresses(
+    nad: NetworkAttachmentDefinition, machine: VirtualMachineInstance, nic: str, networks: Networks
+) -> tuple[str, ...]:
+    """Return the addresses with which a machine's NIC comes to a NAD of the same network; none where it gets others.
+
+    The CNI plugin decides alike: what the NAD asks for, the NIC has to have.
+    """
+    section = ipam_section(nad)
+    if section.get("type") != IPAM_PLUGIN or ADDRESSES in machine.metadata.annotations:
+        return ()
+    network = _network_of(section, networks)
+    if network is None:
+        return ()
+    given = (
+        item.status.ips
+        for item in _nics_of(machine, nic, networks)
+        if nads_of(item)
+        and item.spec.network == item.status.network == network.metadata.name
+        and satisfies(network, item.status.ips, _requests(section))
+    )
+    return next(given, ())
+
+
+def _network_of(section: Mapping[str, object], networks: Networks) -> Network | None:
+    ident = section.get("network")
+    return network_referred(networks.pools, ident) if isinstance(ident, str) else None
+
+
+def _requests(section: Mapping[str, object]) -> list[str]:
     wanted = section.get("ips") or section.get("pools") or [ANY]
-    texts = [item for item in wanted if isinstance(item, str)] if isinstance(wanted, list) else []
-    return Counter(item for item in texts if not _is_address(item))
+    return [item for item in wanted if isinstance(item, str)] if isinstance(wanted, list) else []
 
 
 def _is_address(text: str) -> bool:
@@ -81,15 +109,22 @@ def _asks(
     networks: Networks,
 ) -> bool:
     """Return whether the machine has a NIC of the network that is not refused."""
-    owners = {item.name for item in machine.metadata.owner_references if item.kind == VIRTUAL_MACHINE}
     return any(
-        item.metadata.namespace == machine.metadata.namespace
+        str(nad.metadata.key) in nads_of(item) and _is_of(item, network)
+        for item in _nics_of(machine, nic, networks)
+    )
+
+
+def _nics_of(machine: VirtualMachineInstance, nic: str, networks: Networks) -> Iterable[Nic]:
+    """Return what there is of a machine's NIC, each on another NAD or another network."""
+    owners = {item.name for item in machine.metadata.owner_references if item.kind == VIRTUAL_MACHINE}
+    return (
+        item
+        for item in networks.nics
+        if item.metadata.namespace == machine.metadata.namespace
         and item.spec.owner.kind == VIRTUAL_MACHINE
         and item.spec.owner.name in (owners or {machine.metadata.name})
         and item.spec.interface == nic
-        and item.metadata.annotations.get(NAD) == str(nad.metadata.key)
-        and _is_of(item, network)
-        for item in networks.nics
     )
 
 

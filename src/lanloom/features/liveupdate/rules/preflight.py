@@ -16,7 +16,7 @@ from lanloom.api.lannads import spokes_named
 from lanloom.api.meta import Key
 from lanloom.api.multus import NetworkAttachmentDefinition, is_name
 from lanloom.api.multusconfig import NO_ISOLATION, NamespaceIsolation
-from lanloom.features.liveupdate.rules.addresses import against_addresses
+from lanloom.features.liveupdate.rules.addresses import against_addresses, kept_addresses
 from lanloom.features.liveupdate.rules.launcher import (
     UnreadableStatus,
     attached_of,
@@ -302,13 +302,21 @@ def _pod_problems(facts: Facts, machine: VirtualMachineInstance) -> Iterable[str
             f"{facts.leaves}; wait for the migration, or restart the machine"
         )
     answered = started_with(facts.pod, attached.interface)
-    if answered and not facts.force and facts.mode is not None and facts.mode.name != "full":
+    beside = facts.mode is not None and facts.mode.name != "full"
+    if answered and beside and not facts.force and not set(answered) <= _kept(facts, machine):
         # The bridge binding's DHCP server keeps what it was started with: pkg/network/dhcp/bridge.go of KubeVirt.
         yield (
             f"{facts.title}: the launcher pod answers DHCP requests of the NIC {facts.network} with {answered[0]}, its "
             "address at the start, until the machine is migrated or restarted; move it by migration, or, if the guest "
             "sets its address itself, with --force (spec.force of the NetworkSwap)"
         )
+
+
+def _kept(facts: Facts, machine: VirtualMachineInstance) -> frozenset[str]:
+    """Return the addresses that the NIC keeps, as both NADs are of one network."""
+    if facts.target is None:
+        return frozenset()
+    return frozenset(kept_addresses(facts.target, machine, facts.network, facts.networks))
 
 
 def _smaller_mtu(facts: Facts) -> Iterable[str]:
