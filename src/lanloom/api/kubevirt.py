@@ -250,7 +250,8 @@ LAUNCHER_MARKS = (_ROLE, CREATED_BY, _DOMAIN)
 STARTED_WITH = "liveupdate.lanloom.io/started-with"
 """Annotation of a launcher pod: the IPv4 addresses with which the interfaces that moved since had started, as JSON.
 
-KubeVirt answers DHCP requests of the guest with them, whatever network-status says after a move.
+Next to them is how the last move left the interface, which tells it from a later one of its name. KubeVirt answers DHCP
+requests of the guest with them, whatever network-status says after a move.
 """
 
 

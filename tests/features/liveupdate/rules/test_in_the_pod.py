@@ -1,13 +1,15 @@
 """What a NIC has besides its port: rules of the node that name it, and addresses with which KubeVirt answers."""
 
+import json
+
 import pytest
 from msgspec.structs import replace
 
 from lanloom.api.core import Pod
 from lanloom.api.kubevirt import STARTED_WITH
 from lanloom.api.meta import Key
-from lanloom.api.multus import NetworkAttachmentDefinition
-from lanloom.features.liveupdate.rules.launcher import pod_interface, renamed
+from lanloom.api.multus import NETWORK_STATUS, NetworkAttachmentDefinition
+from lanloom.features.liveupdate.rules.launcher import attached_of, pod_interface, renamed, started_with
 from lanloom.features.liveupdate.rules.mode import Mode
 from lanloom.features.liveupdate.rules.networks import Networks
 from lanloom.features.liveupdate.rules.preflight import check
@@ -86,7 +88,33 @@ def test_what_a_launcher_was_started_with(first: list[str], now: list[str]) -> N
     assert all("requests of the NIC lan0 with 10.71.0.1" in text for text in against)
 
 
-@pytest.mark.parametrize("text", ["", "[", "7", '{"pod16477688c0e": "x"}'])
+def plugged(found: Pod, **entry: object) -> Pod:
+    """A launcher pod whose NIC was unplugged, and another one plugged in under its name."""
+    interface, text = pod_interface(machine(), "lan0"), found.metadata.annotations[NETWORK_STATUS]
+    entries = [item | entry if item["interface"] == interface else item for item in json.loads(text)]
+    marks = found.metadata.annotations | {NETWORK_STATUS: json.dumps(entries)}
+    return replace(found, metadata=replace(found.metadata, annotations=marks))
+
+
+@pytest.mark.parametrize(
+    "entry",
+    [{"name": "default/vlan30"}, {"mac": "02:00:00:00:00:99"}, {"ips": ["10.73.0.4"]}, {"ips": []}],
+    ids=["another NAD", "another MAC address", "another address", "no address"],
+)
+def test_another_nic_under_the_name(entry: dict[str, object]) -> None:
+    """A NIC that is plugged in under the name of one that moved was started with its own addresses."""
+    there = moved(pod(ips=["10.71.0.1"]), "vlan20", ["10.73.0.3"])
+    interface = pod_interface(machine(), "lan0")
+    assert started_with(there, interface) == ("10.71.0.1",)
+    other = plugged(there, **entry)
+    own = tuple(attached_of(other, interface).ips)
+    assert started_with(other, interface) == own
+    assert started_with(moved(other, "vlan40", ["10.74.0.4"]), interface) == own
+
+
+@pytest.mark.parametrize(
+    "text", ["", "[", "7", '{"pod16477688c0e": {"ips": 7, "moved": 7}}', '{"pod16477688c0e": "x"}']
+)
 def test_an_annotation_that_somebody_else_wrote(text: str) -> None:
     """Where what the pod was started with can't be read, Multus' report counts, as for one that never moved."""
     there = pod(ips=["10.71.0.1"])

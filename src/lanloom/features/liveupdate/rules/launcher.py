@@ -101,18 +101,23 @@ def pod_interface(machine: VirtualMachineInstance, network: str) -> str:
 def attached_of(pod: Pod, interface: str) -> Attached:
     """Return where an interface of a pod is. Raises UnreadableStatus."""
     found = [item for item in _elements(pod) if item.get("interface") == interface]
-    title = f"Pod {pod.metadata.key}: metadata.annotations[{NETWORK_STATUS}]"
+    title = _title(pod)
     if len(found) != 1:
         raise UnreadableStatus(
             f"{title} has {len(found)} entries for the interface {interface}; it needs one: restart the machine"
         )
-    name, mac = found[0].get("name"), found[0].get("mac")
+    return _attached(found[0], interface, title)
+
+
+def _attached(entry: Raw, interface: str, title: str) -> Attached:
+    """Return where an entry of network-status has an interface. Raises UnreadableStatus."""
+    name, mac = entry.get("name"), entry.get("mac")
     namespace, slash, own = name.partition("/") if isinstance(name, str) else ("", "", "")
     if not slash or not namespace or not own:
         raise UnreadableStatus(
             f"{title}: the name of {interface} is {quote(name)}; it must be namespace/name of a NAD"
         )
-    ips = found[0].get("ips")
+    ips = entry.get("ips")
     return Attached(
         nad=Key(namespace, own),
         interface=interface,
@@ -122,10 +127,21 @@ def attached_of(pod: Pod, interface: str) -> Attached:
 
 
 def started_with(pod: Pod, interface: str) -> tuple[str, ...]:
-    """Return the IPv4 addresses that an interface of a pod had when the pod started. Raises UnreadableStatus."""
+    """Return the IPv4 addresses that an interface had when the pod started, or it was plugged in.
+
+    Raises UnreadableStatus.
+    """
+    attached = attached_of(pod, interface)
     before = _started(pod).get(interface)
-    ips = before if isinstance(before, list) else attached_of(pod, interface).ips
+    # One that is not as its last move left it was unplugged since, and another one was plugged in under its name.
+    moved = isinstance(before, dict) and before.get("moved") == _described(attached)
+    first = before.get("ips") if isinstance(before, dict) and moved else None
+    ips = first if isinstance(first, list) else attached.ips
     return tuple(item for item in ips if isinstance(item, str) and ":" not in item)
+
+
+def _described(attached: Attached) -> Raw:
+    return {"nad": str(attached.nad), "mac": attached.mac, "ips": list(attached.ips)}
 
 
 def links_in(pod: Pod, machine: VirtualMachineInstance) -> dict[str, str]:
@@ -187,9 +203,10 @@ def renamed(pod: Pod, interface: str, nad: Key, result: Raw | None = None) -> tu
     if (wanted := _requested(pod, interface, nad)) is not None:
         texts[MULTUS_NETWORKS] = wanted
     changes = [{"op": "replace", "path": _path(name), "value": text} for name, text in texts.items()]
-    if interface not in (started := _started(pod)):
-        text = json.dumps(started | {interface: started_with(pod, interface)})
-        changes.append({"op": "add", "path": _path(STARTED_WITH), "value": text})
+    [entry] = (item for item in entries if item.get("interface") == interface)
+    moved_to = _described(_attached(entry, interface, _title(pod)))
+    text = json.dumps(_started(pod) | {interface: {"ips": started_with(pod, interface), "moved": moved_to}})
+    changes.append({"op": "add", "path": _path(STARTED_WITH), "value": text})
     return (
         {"op": "test", "path": "/metadata/resourceVersion", "value": pod.metadata.resource_version},
         *changes,
@@ -230,9 +247,13 @@ def _started(pod: Pod) -> Raw:
     return found if isinstance(found, dict) else {}
 
 
+def _title(pod: Pod) -> str:
+    return f"Pod {pod.metadata.key}: metadata.annotations[{NETWORK_STATUS}]"
+
+
 def _elements(pod: Pod) -> list[Raw]:
     """Return the entries of a pod's network-status. Raises UnreadableStatus."""
-    title = f"Pod {pod.metadata.key}: metadata.annotations[{NETWORK_STATUS}]"
+    title = _title(pod)
     text = pod.metadata.annotations.get(NETWORK_STATUS, "")
     if not text:
         raise UnreadableStatus(f"{title} is missing; does Multus run on the node?")
