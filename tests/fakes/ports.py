@@ -19,7 +19,7 @@ class PortWorld(Struct):
     """What there is: the port's `binding`, bridges by namespace and name, and everything that went through the port.
 
     `broken` are names of bridges that the kernel refuses a port for, `guarded` of ports with rules of
-    macspoofchk. `visited` are all bridges that the port was on.
+    macspoofchk. `visited` are all bridges that the port was on. `nic` is the index of the machine's end.
     """
 
     binding: PortBinding = PortBinding(link="veth7", bridge="one-br")
@@ -36,6 +36,7 @@ class PortWorld(Struct):
     sent: list[bytes] = field(default_factory=list)
     visited: list[str] = field(default_factory=list)
     moves: int = 0
+    nic: int = 2
 
 
 class FakePorts:
@@ -48,7 +49,7 @@ class FakePorts:
         """As the port says."""
         if self._world.ambiguous:
             raise PortConflict(f"Pod {identity.title}: 2 namespaces can be its own")
-        return FoundPort(netns=hint or "/run/netns/pod", nic=2)
+        return FoundPort(netns=hint or "/run/netns/pod", nic=self._world.nic)
 
     async def inspect(self, found: FoundPort) -> PortBinding:
         """As the port says."""

@@ -180,10 +180,14 @@ class VirtualMachineSpec(Struct, frozen=True, kw_only=True, omit_defaults=True):
 
 
 class VirtualMachineStatus(Struct, frozen=True, kw_only=True, omit_defaults=True, rename="camel"):
-    """How far a machine is, as KubeVirt says. `printable_status` is its own word, such as Running or Stopped."""
+    """How far a machine is, as KubeVirt says. `printable_status` is its own word, such as Running or Stopped.
+
+    `snapshot_in_progress` names a snapshot that is being made; no one may change the spec meanwhile.
+    """
 
     printable_status: str = ""
     ready: bool = False
+    snapshot_in_progress: str = ""
     conditions: tuple[Condition, ...] = ()
 
 

@@ -42,6 +42,7 @@ from lanloom.features.ipam.rules.model import Subnet
 from lanloom.features.ipam.state import State, network_of, owned
 from lanloom.kube.conditions import find
 from lanloom.kube.controller import Controller, Observer
+from lanloom.kube.errors import BadRequest, Forbidden, Invalid
 from lanloom.kube.informer import Informer
 from lanloom.kube.lookup import ignore_not_found
 from lanloom.kube.ports import Client
@@ -295,9 +296,9 @@ class MachineNics:
             nic = await settle_nic(self._client, body, holder.namespace, may_change=False)
             nic = await hold_nic(self._client, nic, pod.metadata.uid)
         except CniError as error:
-            return ClaimedAddresses(
-                ready=False, problem=f"NetworkAttachmentDefinition {nad.metadata.key}: {error.msg}"
-            )
+            return _refused(nad, error.msg)
+        except (BadRequest, Forbidden, Invalid) as error:
+            return _refused(nad, f"the API server refuses the Nic: {error}")
         return _claimed(nic)
 
     async def release(
@@ -307,6 +308,10 @@ class MachineNics:
         nic = await find_nic(self._client, *moved_holder(instance, pod, network, nad, {}))
         if nic is not None and str(stays) not in nads_of(nic):
             await delete_nic(self._client, nic.metadata.key, nic.metadata.uid)
+
+
+def _refused(nad: NetworkAttachmentDefinition, why: str) -> ClaimedAddresses:
+    return ClaimedAddresses(ready=False, problem=f"NetworkAttachmentDefinition {nad.metadata.key}: {why}")
 
 
 def _claimed(nic: Nic) -> ClaimedAddresses:

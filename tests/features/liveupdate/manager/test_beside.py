@@ -6,15 +6,15 @@ from typing import Any
 
 import pytest
 
-from lanloom.api.kubevirt import VIRTUAL_MACHINE_INSTANCES
+from lanloom.api.kubevirt import VIRTUAL_MACHINE_INSTANCES, VIRTUAL_MACHINES
 from lanloom.api.kubevirtconfig import KUBEVIRTS
-from lanloom.api.liveupdate import FINAL, NETWORK_SWAPS, NetworkSwap
+from lanloom.api.liveupdate import FINAL, NETWORK_SWAPS, NetworkSwap, swapped
 from lanloom.features.liveupdate.rules.holds import NO_UPDATES
 from lanloom_lab.kubevirt.installed import install
 from lanloom_lab.kubevirt.releases import RELEASES, Release, installation
 from tests.features.liveupdate.manager.kubevirt import BesideKubeVirt
 from tests.features.liveupdate.manager.scene import Scene, play
-from tests.features.liveupdate.objects import MIGRATABLE, PLACE, on
+from tests.features.liveupdate.objects import MIGRATABLE, PLACE, Raw, on
 
 LIVE, BOTH, EVICT = ("LiveMigrate",), ("LiveMigrate", "Evict"), ("Evict",)
 FIXED = {"type": "LiveMigratable", "status": "False", "reason": "DisksNotLiveMigratable"}
@@ -139,6 +139,49 @@ def test_until_the_restart(name: str) -> None:
         assert await places(scene) == ("old", "old", "vms/old")
         assert not kubevirt.restarts[-1]
         assert NO_UPDATES not in (await scene.instance()).metadata.annotations
+
+    play(story)
+
+
+def test_a_nic_that_is_unplugged_before_the_restart() -> None:
+    """A swap ends with its NIC: nothing is in use or held for it any more, and a later NIC of the name stays."""
+
+    async def story(scene: Scene) -> None:
+        await beside(scene, "main", LIVE, migratable=False, nads={"blue": "old", "red": "other"})
+        assert (await swap(scene, untilRestart=True)).status.phase == "UntilRestart"
+        await scene.end("kubevirt")
+        only = on({"red": "other"})
+        await scene.edit(only)
+        operation = {"op": "replace", "path": "/spec", "value": only}
+        await scene.client.json_patch(VIRTUAL_MACHINE_INSTANCES, "vm", [operation], PLACE)
+        await scene.rest(20)
+        [found] = await scene.swaps()
+        assert found.status.phase == "Reverted"
+        assert "the NIC blue was unplugged" in found.status.message
+        assert swapped(found) == frozenset()
+        assert NO_UPDATES not in (await scene.instance()).metadata.annotations
+
+    play(story)
+
+
+def test_a_snapshot() -> None:
+    """No port moves while KubeVirt makes a snapshot and takes no edit of the machine; it moves right after that."""
+
+    async def story(scene: Scene) -> None:
+        await beside(scene, "1.9", LIVE, migratable=True)
+        making: Raw = {"status": {"snapshotInProgress": "backup"}}
+        await scene.client.patch(VIRTUAL_MACHINES, "vm", making, PLACE, subresource="status")
+        await begin(scene)
+        await scene.rest(60)
+        [found] = await scene.swaps()
+        assert (found.status.phase, found.status.port) == ("Pending", None)
+        assert "before its snapshot backup is done" in found.status.message
+        assert NO_UPDATES not in (await scene.instance()).metadata.annotations
+        over: Raw = {"status": {"snapshotInProgress": None}}
+        await scene.client.patch(VIRTUAL_MACHINES, "vm", over, PLACE, subresource="status")
+        await scene.rest(10)
+        [found] = await scene.swaps()
+        assert found.status.phase == "Succeeded", found.status.message
 
     play(story)
 

@@ -127,6 +127,17 @@ def test_a_pod_that_is_gone(case: Case) -> None:
     assert outcome(decision) == expected
 
 
+@pytest.mark.parametrize("named", [NEW, OLD, None])
+@pytest.mark.parametrize("phase", ["Syncing", "Moving", "Recording", "UntilRestart", "Reverting"])
+def test_a_nic_that_is_unplugged(phase: str, named: Key | None) -> None:
+    """A swap ends when the instance has no such network any more, and edits nothing for it."""
+    without = as_instance(instance(on({"red": "old"})) | {"metadata": {"name": "vm", "uid": "u1"}})
+    facts: Raw = {"machine": without, "with_kubevirt": True, "named": named, "pod_uid": "p1"}
+    decision = decide(SwapInputs(swap=swap(phase, 1), now=NOW, **facts))
+    assert outcome(decision) == ("Reverted", (), False)
+    assert "the NIC blue was unplugged" in decision.status.message
+
+
 @pytest.mark.parametrize("age", [0, 5, 19])
 def test_an_edit_for_which_no_pod_waits(age: float) -> None:
     """A swap that does not edit the machine leaves the machine's edit alone when the instance does not follow."""

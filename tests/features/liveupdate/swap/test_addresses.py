@@ -14,10 +14,12 @@ from lanloom.features.ipam.manager.owners import OwnerController
 from lanloom.features.ipam.nodes import MachineNics
 from lanloom.features.ipam.reader import ipam_informers
 from lanloom.features.liveupdate.rules.phases import POLL_SECONDS
+from lanloom.kube.errors import Forbidden
 from lanloom.kube.informer import all_synced
 from lanloom.kube.informers import Informers
 from tests.features.liveupdate.swap.scene import FROM, PLACE, TO, SwapCluster, nad_body
 from tests.harness import cluster
+from tests.harness.interceptor import Interceptor, Request
 from tests.harness.stale import StaleClient
 
 
@@ -141,6 +143,27 @@ async def test_a_taken_address_is_no_longer_waited_for(each: AddressedCluster) -
     await asyncio.sleep(5)
     assert (await each.nics())["vlan20"].metadata.name == "taken"
     assert len((await each.client.list(NICS)).items) == 2
+
+
+class NoNics(Interceptor):
+    """An API server that refuses each new NIC."""
+
+    async def send(self, request: Request) -> Any:
+        if request.resource is NICS and request.verb == "create":
+            raise Forbidden(403, "Forbidden", "exceeded quota: count/nics.ipam.lanloom.io")
+        return await super().send(request)
+
+
+@story
+async def test_a_nic_that_the_server_refuses(each: AddressedCluster) -> None:
+    """A swap whose NIC is refused, as by a quota, ends with what the API server says, and the port stays."""
+    each.addresses = MachineNics(NoNics(each.client))
+    await each.kill("manager")
+    each.lead()
+    await each.move()
+    found = await each.until("Reverted", seconds=30)
+    assert "the API server refuses the Nic: exceeded quota: count/nics" in found.status.message
+    assert each.moves == [] and each.port == FROM
 
 
 @story

@@ -181,6 +181,26 @@ async def test_a_move_that_was_never_begun() -> None:
     assert node.world.moves == 0
 
 
+@pytest.mark.parametrize("phase", ["Moving", "Recording", "UntilRestart", "Reverting", "Failed"])
+async def test_another_nic_under_the_name(phase: Phase) -> None:
+    """A NIC that was plugged in under the name of one that moved stays where it is, whatever becomes of that move."""
+    node = Node()
+    await node.bring("Moving")
+    node.world.nic, node.world.binding = 4, AT_HOME
+    found = await node.bring(phase)
+    assert "was unplugged during its move" in found.error and found.final and found.nad == ""
+    assert node.world.moves == 1 and node.world.binding == AT_HOME
+
+
+async def test_a_record_of_an_earlier_release() -> None:
+    """A port whose record does not tell the NIC comes back all the same."""
+    node = Node()
+    await node.bring("Moving")
+    name, kept = next(iter(node.records.contents.items()))
+    node.records.contents[name] = kept.replace(b'"nic":2', b'"nic":0')
+    assert (await node.bring("Reverting")).nad == FROM
+
+
 async def test_what_the_kernel_refuses_is_taken_back_at_once() -> None:
     """A move that fails half-way leaves the port where it was, with the reason."""
     node = Node()

@@ -135,7 +135,7 @@ class Mover:
         if record is None:
             await self._check_isolation(swap)
         target = _place(scene.target, swap.spec.target)
-        found = await self._kernel.find(identity, record.netns if record is not None else "")
+        found = await self._find(identity, record)
         binding = await self._kernel.inspect(found)
         if record is None:
             source = _place(scene.source, swap.spec.source)
@@ -150,6 +150,16 @@ class Mover:
         except (NodeError, PortConflict) as error:
             return await self._taken_back(scene, found, nic, record, str(error))
         return await self._arrived(scene, found, Outcome(goal.link, swap.spec.to, gap=gap), begun)
+
+    async def _find(self, identity: PodIdentity, record: MoveRecord | None) -> FoundPort:
+        """Return the NIC of a move. Raises PortConflict for another NIC, which has its name since it was unplugged."""
+        found = await self._kernel.find(identity, record.netns if record is not None else "")
+        if record is not None and record.nic not in (0, found.nic):
+            raise PortConflict(
+                f"the NIC of {identity.interface} of Pod {identity.title} was unplugged during its move; the one that "
+                "has its name now stays where it is"
+            )
+        return found
 
     async def _check_isolation(self, swap: NetworkSwap) -> None:
         """Raise PortConflict for a move to a NAD that Multus on this node would attach no pod of the machine to."""
@@ -174,7 +184,7 @@ class Mover:
     async def _back(self, scene: SwapView) -> Outcome:
         swap, identity = scene.swap, identity_of(scene)
         record = await self._records.read(swap.metadata.uid)
-        found = await self._kernel.find(identity, record.netns if record is not None else "")
+        found = await self._find(identity, record)
         binding = await self._kernel.inspect(found)
         begun = record is not None
         if record is None:
@@ -371,6 +381,7 @@ def _record(
         uid=scene.swap.metadata.uid,
         pod=scene.pod.metadata.uid,
         netns=found.netns,
+        nic=found.nic,
         before=binding,
         leaves=source.spoke if isinstance(source, LanSpoke) else "",
         enters=target.spoke if isinstance(target, LanSpoke) else "",

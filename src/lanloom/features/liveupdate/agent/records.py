@@ -15,14 +15,16 @@ _PREFIX = "swap-"
 class MoveRecord(Struct, frozen=True, kw_only=True, omit_defaults=True):
     """A move that has begun, written before the port is touched.
 
-    `uid` is the swap's. `netns` is where the pod's namespace was found. `leaves` and `enters` are spokes of LANs, empty
-    for bridges of the node.
+    `uid` is the swap's. `netns` is where the pod's namespace was found, and `nic` the index of the NIC in it: no other
+    NIC of that pod ever has it. Records of earlier releases have 0. `leaves` and `enters` are spokes of LANs, empty for
+    bridges of the node.
     """
 
     uid: str
     pod: str
     netns: str
     before: PortBinding
+    nic: int = 0
     leaves: str = ""
     enters: str = ""
 

@@ -193,6 +193,7 @@ class SwapReader:
             conflicting=self._conflicting_swap(swap),
             refused=refused,
             forbidden=forbidden(facts),
+            snapshot=machine.status.snapshot_in_progress if machine is not None else "",
             now=self._now(),
         )
 

@@ -61,8 +61,9 @@ class SwapInputs(Struct, frozen=True, kw_only=True):
     KubeVirt runs: it alone takes networks from the VirtualMachine to the instance, which names `asked`; `held` that its
     workload updater leaves the machine alone, and `restart_due` that it asks for a restart. `migrating` names a
     migration that has not ended, `conflicting` an older swap of the NIC. `refused` is the last refusal of a step of the
-    manager. `forbidden` says why namespace isolation keeps the machine from the new NAD; empty if it does not. `now` is
-    in seconds since the epoch.
+    manager. `forbidden` says why namespace isolation keeps the machine from the new NAD; empty if it does not.
+    `snapshot` names the snapshot that KubeVirt makes of the VirtualMachine, whose spec it lets no one change meanwhile.
+    `now` is in seconds since the epoch.
     """
 
     swap: NetworkSwap
@@ -84,6 +85,7 @@ class SwapInputs(Struct, frozen=True, kw_only=True):
     conflicting: str = ""
     refused: str = ""
     forbidden: str = ""
+    snapshot: str = ""
     now: float = 0.0
 
 

@@ -23,6 +23,7 @@ from msgspec.structs import replace
 from lanloom.api.core import EventDraft
 from lanloom.api.liveupdate import BACK, FINAL, FORWARD, MOVED, PREFLIGHT
 from lanloom.api.meta import rfc3339
+from lanloom.features.liveupdate.rules.launcher import nic_of
 from lanloom.features.liveupdate.rules.phases import (
     MESSAGE_MAX,
     POLL_SECONDS,
@@ -69,6 +70,9 @@ def decide(inputs: SwapInputs) -> Decision:
         return _pending(inputs)
     if _is_gone(inputs):
         return _ended_meanwhile(inputs)
+    if _is_unplugged(inputs):
+        why = f"{title_of(inputs.swap)}: the NIC {inputs.swap.spec.network} was unplugged meanwhile; its port is gone"
+        return end(inputs, "Reverted", "Unplugged", why)
     if phase == "Reverting":
         return _reverting(inputs)
     if inputs.forbidden:
@@ -107,6 +111,9 @@ def _pending(inputs: SwapInputs) -> Decision:
         return _waiting(inputs, "AddressesPending", f"waits for addresses of {spec.to}")
     if why := _not_followed(inputs):
         return end(inputs, "Reverted", "NotFollowed", f"{why}. Nothing was moved")
+    if inputs.snapshot and (spec.record or spec.flap):
+        why = f"the VirtualMachine can't be edited before its snapshot {inputs.snapshot} is done"
+        return _waiting(inputs, "SnapshotInProgress", f"{title_of(swap)}: {why}")
     if inputs.with_kubevirt and not inputs.held:
         return Decision(status=swap.status, steps=("hold",), wait=POLL_SECONDS)
     machine = inputs.machine
@@ -259,6 +266,12 @@ def _not_alike(inputs: SwapInputs) -> Decision | None:
 
 def _is_gone(inputs: SwapInputs) -> bool:
     return _is_another(inputs) or inputs.pod_uid != inputs.swap.status.pod_uid
+
+
+def _is_unplugged(inputs: SwapInputs) -> bool:
+    """Return whether the instance has no such network any more. A later NIC of that name is none of the swap's."""
+    machine = inputs.machine
+    return machine is not None and nic_of(machine.spec, inputs.swap.spec.network) is None
 
 
 def _is_another(inputs: SwapInputs) -> bool:
