@@ -5,7 +5,9 @@ from collections.abc import Awaitable, Callable
 from random import Random
 from typing import Any
 
-from lanloom.api.ipam import NETWORKS, NICS, Nic
+import pytest
+
+from lanloom.api.ipam import NETWORKS, NICS, Nic, nads_of
 from lanloom.api.kubevirt import VIRTUAL_MACHINE_INSTANCES
 from lanloom.api.multus import NADS
 from lanloom.features.ipam.manager.controllers import IpamManager
@@ -285,3 +287,45 @@ async def test_a_move_on_to_another_network(each: AddressedCluster) -> None:
     await each.client.json_patch(VIRTUAL_MACHINE_INSTANCES, "db", [operation], PLACE)
     await asyncio.sleep(60)
     assert [nic.status.ips for nic in (await each.client.list(NICS)).items] == [("198.51.100.10",)]
+
+
+NETWORK = {"vlan10": "vlan10", "vlan20": "vlan10", "vlan30": "vlan20"}
+"""The network of each NAD."""
+
+
+@pytest.mark.parametrize("seed", range(6))
+def test_many_moves(seed: int) -> None:
+    """Wherever a NIC moves, and whether it arrives, it has the address of its network all the time, and no other."""
+    rng = Random(f"moves {seed}")
+
+    async def told(each: AddressedCluster) -> None:
+        await each.furnish()
+        await each.address()
+        await put_on_one_network(each)
+        section = {"type": "lanloom-ipam", "network": "vlan20"}
+        await each.client.create(NADS, nad_body("vlan30", vlan=30, ipam=section), PLACE)
+        each.lead()
+        await asyncio.sleep(1.0)
+        await each.plug_in()
+        here = "vlan10"
+        for turn in range(12):
+            there = rng.choice([name for name in NETWORK if name != here])
+            arrives = rng.random() < 0.7
+            each.serve(fails=frozenset() if arrives else frozenset({f"{PLACE}/{there}"}))
+            await each.move(f"m{turn}", **{"from": f"{PLACE}/{here}", "to": f"{PLACE}/{there}"})
+            found = await each.until("Succeeded" if arrives else "Reverted", f"m{turn}")
+            await each.kill("agent")
+            if arrives:
+                here = there
+                value = f"{PLACE}/{here}"
+                operation = {"op": "replace", "path": "/spec/networks/1/multus/networkName", "value": value}
+                await each.client.json_patch(VIRTUAL_MACHINE_INSTANCES, "db", [operation], PLACE)
+            await asyncio.sleep(rng.choice((1, 40, 700)))
+            nic = (await each.nics())[NETWORK[here]]
+            assert nic.status.ips and not nic.metadata.is_deleting, found.status.message
+            assert f"{PLACE}/{here}" in nads_of(nic)
+        await asyncio.sleep(1000)
+        [nic] = (await each.client.list(NICS)).items
+        assert nic.spec.network == NETWORK[here]
+
+    cluster.play(told, AddressedCluster, rng=Random(seed))
