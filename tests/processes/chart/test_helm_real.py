@@ -17,11 +17,12 @@ from lanloom.command import cli
 from lanloom.kube.http import HttpClient
 from lanloom.kube.loading import load
 from lanloom.processes.chart import source
+from lanloom.processes.chart.values import merged
 from lanloom.processes.definitions import foreign, install, own
 from lanloom_lab.assets import default_cache
 from tests.harness.servers.helm import CHART, ROOT, Helm, HelmFailed, helm_library
 from tests.harness.servers.real import RealServer
-from tests.processes.chart.sets import documents
+from tests.processes.chart.sets import documents, value_sets
 
 pytestmark = [pytest.mark.realserver, pytest.mark.slow, pytest.mark.timeout(900)]
 
@@ -228,6 +229,44 @@ def test_what_the_command_prints_can_be_applied_again_and_deleted(cluster: Clust
     assert [line for line in second if not line.endswith(" unchanged")] == []
     # The namespace is the first, and what is in it may be gone before kubectl asks for it.
     cluster.kubectl("delete", "--ignore-not-found", "-f", "-", given=done.stdout)
+    cluster.expect(before, set())
+
+
+def written(cluster: Cluster, item: dict[str, Any]) -> dict[str, Any]:
+    """An object of a manifest as the server has it."""
+    kind, meta = item["kind"], item["metadata"]
+    return cluster.get(kind, meta["name"], "-n", meta.get("namespace", "default"))
+
+
+def changed(wanted: Any, found: Any, path: str) -> Iterator[str]:
+    """The fields of a manifest that the server has in another way, or not."""
+    if isinstance(wanted, dict) and isinstance(found, dict):
+        for key, value in wanted.items():
+            yield from changed(value, found.get(key), f"{path}.{key}")
+    elif isinstance(wanted, list) and isinstance(found, list) and len(wanted) == len(found):
+        for number, pair in enumerate(zip(wanted, found, strict=True)):
+            yield from changed(*pair, f"{path}[{number}]")
+    elif wanted != found:
+        yield f"{path}: {wanted} → {found}"
+
+
+@pytest.mark.parametrize("name", ["default", "everything", "pods"])
+def test_a_server_keeps_what_the_chart_states(cluster: Cluster, name: str) -> None:
+    """What tools for GitOps compare stays as it was applied, and another server-side apply writes nothing."""
+    before = cluster.everything()
+    values = merged(merged(value_sets()[name], cluster.values), {"monitoring": {"enabled": False}})
+    stream = source.manifests(values)
+    apply = ("apply", "--server-side", "-f", "-")
+    cluster.kubectl(*apply, given=stream)
+    first = [written(cluster, item) for item in documents(stream)]
+    cluster.kubectl(*apply, given=stream)
+    second = [written(cluster, item) for item in documents(stream)]
+    for wanted, once, twice in zip(documents(stream), first, second, strict=True):
+        title = f"{wanted['kind']} {wanted['metadata']['name']}"
+        assert list(changed(wanted, once, title)) == []
+        assert once["metadata"].get("generation") == twice["metadata"].get("generation"), title
+        assert list(changed(wanted, twice, title)) == []
+    cluster.kubectl("delete", "--ignore-not-found", "-f", "-", given=stream)
     cluster.expect(before, set())
 
 

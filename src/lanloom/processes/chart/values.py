@@ -8,6 +8,7 @@ from msgspec import Meta, Struct, field
 Raw = dict[str, Any]
 Directory = Annotated[str, Meta(pattern="^/[A-Za-z0-9._/-]*$")]
 Name = Annotated[str, Meta(pattern="^[a-z0-9]([a-z0-9.-]*[a-z0-9])?$")]
+PriorityClass = Annotated[str, Meta(pattern="^([a-z0-9]([a-z0-9.-]*[a-z0-9])?)?$")]
 Host = Annotated[str, Meta(pattern="^([a-z0-9]([a-z0-9.-]*[a-z0-9])?|[0-9a-f:]*:[0-9a-f]+)$")]
 """A DNS name, or an address of IPv4 or IPv6 as browsers write it, without brackets."""
 
@@ -36,44 +37,48 @@ class Reference(_Section, frozen=True):
     name: Name
 
 
-class ManagerValues(_Section, frozen=True):
+class _Pods(_Section, frozen=True):
+    """The pods of a Deployment or DaemonSet: where they run, and what other programs read of them."""
+
+    node_selector: dict[str, str]
+    tolerations: tuple[Raw, ...]
+    affinity: Raw
+    priority_class_name: PriorityClass
+    pod_labels: dict[str, str]
+    pod_annotations: dict[str, str]
+
+
+class ManagerValues(_Pods, frozen=True):
     """The manager's Deployment."""
 
     replicas: Annotated[int, Meta(ge=1)]
     disruption_budget: bool
+    topology_spread_constraints: tuple[Raw, ...]
     resources: Raw
-    node_selector: dict[str, str]
-    tolerations: tuple[Raw, ...]
     extra_args: tuple[str, ...]
 
 
-class AgentValues(_Section, frozen=True):
+class AgentValues(_Pods, frozen=True):
     """The DaemonSet of the agents."""
 
     features: Annotated[tuple[Literal["vlan", "ipam", "dummy"], ...], Meta(min_length=1)]
     resources: Raw
-    node_selector: dict[str, str]
-    tolerations: tuple[Raw, ...]
     extra_args: tuple[str, ...]
 
 
-class LanValues(_Section, frozen=True):
+class LanValues(_Pods, frozen=True):
     """The DaemonSet of the agents of LANs."""
 
     enabled: bool
     features: Annotated[tuple[Literal["lan", "liveupdate", "dhcp"], ...], Meta(min_length=1)]
     resources: Raw
-    node_selector: dict[str, str]
-    tolerations: tuple[Raw, ...]
     extra_args: tuple[str, ...]
 
 
-class HostUnit(_Section, frozen=True):
+class HostUnit(_Pods, frozen=True):
     """The DaemonSet that installs the reload unit on hosts."""
 
     enabled: bool
-    node_selector: dict[str, str]
-    tolerations: tuple[Raw, ...]
 
 
 class NamespaceIsolation(_Section, frozen=True):
@@ -92,15 +97,13 @@ class Paths(_Section, frozen=True):
     cni_config: Directory
 
 
-class ConsoleValues(_Section, frozen=True):
+class ConsoleValues(_Pods, frozen=True):
     """The web console: a Deployment and a Service, whose users log in with tokens of their own."""
 
     enabled: bool
     host_names: tuple[Host, ...]
     tls_secret: Name
     resources: Raw
-    node_selector: dict[str, str]
-    tolerations: tuple[Raw, ...]
 
 
 class Monitoring(_Section, frozen=True):
