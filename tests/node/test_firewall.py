@@ -38,9 +38,9 @@ def verdict(code: int) -> bytes:
     return expression("immediate", number(1, 0) + nested(2, nested(2, number(1, code))))
 
 
-def compared(value: bytes) -> bytes:
+def compared(value: bytes, *, equal: bool = True) -> bytes:
     """An expression that compares."""
-    return expression("cmp", number(1, 1) + nested(3, attribute(1, value)))
+    return expression("cmp", number(1, 1) + number(2, 0 if equal else 1) + nested(3, attribute(1, value)))
 
 
 def rule(family: int, name: str, *expressions: bytes) -> bytes:
@@ -76,6 +76,11 @@ FOUND = FilterChain("forward", frozenset({4, 6}), "inet filter FORWARD")
             (FOUND._replace(accepts_bridged=True),),
         ),
         (DROP, [(compared(b"eth0"), compared(b"iso-br"), verdict(ACCEPT))], (FOUND,)),
+        (DROP, [(compared(b"iso-br"), compared(b"iso-br", equal=False), verdict(ACCEPT))], (FOUND,)),
+        *(
+            (DROP, [(compared(name), compared(name), verdict(ACCEPT))], (FOUND,))
+            for name in (b"docker0\0", b"br-0123456789ab\0")
+        ),
     ],
 )
 def test_a_chain(policy: int, rules: list[tuple[bytes, ...]], expected: tuple[FilterChain, ...]) -> None:

@@ -7,6 +7,7 @@ from lanloom.processes.firewall import check_bridged, check_lan_port
 
 BOTH, FOUR, SIX = frozenset({4, 6}), frozenset({4}), frozenset({6})
 DOCKER = FilterChain("forward", FOUR, "ip filter FORWARD")
+LEGACY = FilterChain("forward", SIX, "ip6tables-legacy FORWARD")
 FIREWALLD = FilterChain("forward", BOTH, "inet firewalld filter_FORWARD")
 INPUT = FilterChain("input", BOTH, "inet firewalld filter_INPUT")
 
@@ -25,6 +26,7 @@ INPUT = FilterChain("input", BOTH, "inet firewalld filter_INPUT")
             ": IPv4 and IPv6 between",
             "nft insert rule inet firewalld",
         ),
+        (IpFilters((LEGACY,), BOTH), "warning", ": IPv6 between", "`ip6tables-legacy -I FORWARD -m physdev"),
         (IpFilters((FIREWALLD,), FOUR), "warning", ": IPv4 between", "the zone trusted"),
         (IpFilters((), BOTH, FOUR), "unknown", "can't be read", "`iptables-legacy -S FORWARD`"),
         (IpFilters((), FOUR, SIX), "ok", "drop none by default", ""),

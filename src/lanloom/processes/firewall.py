@@ -60,9 +60,12 @@ def check_lan_port(filters: IpFilters) -> Check:
 
 
 def _acceptance(chain: FilterChain) -> str:
+    program, _, name = chain.title.partition(" ")
     for version, family in ((4, "ip"), (6, "ip6")):
         if chain.title == f"{family} filter FORWARD":
-            return f"`{_program(version)} -I FORWARD -m physdev --physdev-is-bridged -j ACCEPT`"
+            program, name = _program(version), "FORWARD"
+    if name == "FORWARD":
+        return f"`{program} -I FORWARD -m physdev --physdev-is-bridged -j ACCEPT`"
     return (
         f"`nft insert rule {chain.title} iifname BRIDGE oifname BRIDGE accept` for each bridge, by the program that "
         "made the chain (of firewalld, add the bridge to the zone trusted)"

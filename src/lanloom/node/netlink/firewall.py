@@ -1,7 +1,7 @@
 """What the packet filters of IP on this machine drop unless a rule accepts it, for a check. Nothing is changed.
 
-Tables of nf_tables are read, among them those of `iptables-nft`. Of the tables of older programs only the names are:
-to read one would make it. The numbers are those of linux/netfilter/nf_tables.h.
+Tables of nf_tables are read, among them those of `iptables-nft`, and the tables of `iptables-legacy` that are there.
+The numbers are those of linux/netfilter/nf_tables.h.
 """
 
 import errno
@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import Literal, NamedTuple
 
 from lanloom.node.errors import LinkError
+from lanloom.node.netlink.iptables import dropping, is_own_bridge, read_table
 from lanloom.node.netlink.messages import attributes, dump, text, walk
 from lanloom.node.netlink.packetfilter import NFNL_SUBSYS_NFTABLES, open_filter_socket
 
@@ -21,7 +22,8 @@ NFTA_CHAIN_TABLE, NFTA_CHAIN_NAME, NFTA_CHAIN_HOOK, NFTA_CHAIN_POLICY = 1, 3, 4,
 NFTA_HOOK_HOOKNUM = 1
 NFTA_RULE_TABLE, NFTA_RULE_CHAIN, NFTA_RULE_EXPRESSIONS = 1, 2, 4
 NFTA_EXPR_NAME, NFTA_EXPR_DATA = 1, 2
-NFTA_CMP_DATA = 3
+NFTA_CMP_OP, NFTA_CMP_DATA = 2, 3
+NFTA_DATA_VALUE = 1
 NFTA_IMMEDIATE_DATA = 2
 NFTA_DATA_VERDICT, NFTA_VERDICT_CODE = 2, 1
 NFTA_MATCH_NAME = NFTA_TARGET_NAME = 1
@@ -32,12 +34,13 @@ _ANY_FAMILY = _HEADER.pack(0, 0, 0)
 _HOOKS: Mapping[int, Hook] = {1: "input", 2: "forward"}
 _VERSIONS = {1: (4, 6), 2: (4,), 10: (6,)}
 _FAMILIES = {1: "inet", 2: "ip", 10: "ip6"}
+_EQUAL = b"\0\0\0\0"
 _DROP, _ACCEPT = b"\0\0\0\0", b"\0\0\0\1"
 """Verdicts and policies of chains, as the kernel's numbers in network byte order."""
 
 
 class FilterChain(NamedTuple):
-    """A chain that drops what no rule of it accepts. `title` is as `nft list chain` takes it.
+    """A chain that drops what no rule of it accepts. `title` is as `nft list chain` takes it, or begins with a program.
 
     One that `accepts_bridged` has a rule about ports of bridges, or about packets that leave by the link that they
     came in by.
@@ -52,7 +55,7 @@ class FilterChain(NamedTuple):
 class IpFilters(NamedTuple):
     """What is known of the filters. `bridged` are the IP versions in which frames between ports of a bridge pass them.
 
-    `unread` are the versions for which another program than `nft` has a table.
+    `unread` are the versions for which `iptables-legacy` has a table that can't be read.
     """
 
     chains: tuple[FilterChain, ...] = ()
@@ -73,12 +76,28 @@ def read_filters() -> IpFilters:
         if isinstance(cause, OSError) and cause.errno in (errno.EPERM, errno.EACCES):
             raise LinkError("packet filters can't be read: Operation not permitted") from error
         chains = ()  # the kernel has no nf_tables
-    return IpFilters(
-        chains, _versions("sys/net/bridge/bridge-nf-call-ip{}tables", "1"), _versions(_NAMES, "filter")
-    )
+    legacy, unread = _legacy_chains(_versions(_NAMES, "filter"))
+    bridged = _versions("sys/net/bridge/bridge-nf-call-ip{}tables", "1")
+    return IpFilters((*chains, *legacy), bridged, unread)
 
 
-_NAMES = "net/ip{}_tables_names"
+_NAMES = "thread-self/net/ip{}_tables_names"
+
+
+def _legacy_chains(versions: frozenset[int]) -> tuple[list[FilterChain], frozenset[int]]:
+    """Return the chains of tables that are there, and the versions whose table can't be read."""
+    chains, unread = [], set()
+    for version in sorted(versions):
+        try:
+            found = dropping(version, read_table(version))
+        except OSError:
+            unread.add(version)
+            continue
+        program = "iptables-legacy" if version == 4 else "ip6tables-legacy"
+        for each in found:
+            title = f"{program} {_HOOKS[each.hook].upper()}"
+            chains.append(FilterChain(_HOOKS[each.hook], frozenset({version}), title, each.accepts_bridged))
+    return chains, frozenset(unread)
 
 
 def _versions(path: str, word: str) -> frozenset[int]:
@@ -125,9 +144,10 @@ def _is_about_bridges(expressions: bytes) -> bool:
         name, data = _expression(each)
         if name == "match" and text(data.get(NFTA_MATCH_NAME)) == "physdev":
             return True
-        if name == "cmp":
+        if name == "cmp" and data.get(NFTA_CMP_OP, _EQUAL) == _EQUAL:
             compared.append(data.get(NFTA_CMP_DATA, b""))
-    return len(set(compared)) < len(compared)
+    twice = {each for each in compared if compared.count(each) > 1}
+    return any(is_own_bridge(text(attributes(each).get(NFTA_DATA_VALUE))) for each in twice)
 
 
 def _drops_all(expressions: bytes) -> bool:
