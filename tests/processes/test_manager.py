@@ -30,9 +30,11 @@ from lanloom.runtime.certificates import (
     DAY,
     SECRET_NAME,
     Bundle,
+    Credentials,
     due,
     is_whole,
     issue,
+    path_of,
 )
 from lanloom.runtime.identity import MANAGER_LEASE
 from lanloom.runtime.webhookconfig import SERVICE_NAME
@@ -220,6 +222,22 @@ async def test_a_clock_that_jumps_renews_the_certificate(days: int) -> None:
             secret = await client.get(SECRETS, SECRET_NAME, LANLOOM_NAMESPACE)
             assert not due(base64.b64decode(secret.data["tls.crt"]), time.time() + ahead)
             assert first["ca.crt"] != registered == secret.data["ca.crt"]
+
+
+async def test_the_secret_of_another_replica_is_registered_soon() -> None:
+    """Where a replica made the Secret again that was deleted, the leader registers its CA and path within seconds."""
+    async with server() as engine:
+        client = LocalClient(engine)
+        async with managed(client):
+            version = (await client.list(VALIDATING_WEBHOOKS)).resource_version
+            await client.delete(SECRETS, SECRET_NAME, LANLOOM_NAMESPACE)
+            made = await Credentials(client, ("127.0.0.1",), now=time.time).keep()
+            async with asyncio.timeout(CHECK_SECONDS / 2):
+                async for event in client.watch(VALIDATING_WEBHOOKS, resource_version=version):
+                    config = event.object.webhooks[0]["clientConfig"]
+                    if config["caBundle"] == made.data["ca.crt"]:
+                        break
+            assert f"/{path_of(made)}/" in config["url"]
 
 
 async def test_a_spoilt_certificate_is_replaced() -> None:
