@@ -7,7 +7,8 @@ from pathlib import Path
 import pytest
 import yaml
 
-from lanloom.api.core import NODES
+from lanloom.api.core import NODES, PODS
+from lanloom.kube.errors import Forbidden
 from lanloom.kube.http import HttpClient
 from lanloom.kube.loading import load
 from lanloom.processes.installation import check_installation
@@ -22,8 +23,8 @@ CONTROLLERS = ("daemonset", "deployment", "replicaset", "resourcequota")
 
 
 @pytest.fixture
-def server(real_binaries: Path) -> Iterator[RealServer]:
-    """A kube-apiserver on which everything is installed, in a namespace that admits no pod."""
+def cluster(real_binaries: Path) -> Iterator[tuple[RealServer, Installer]]:
+    """A kube-apiserver with the kinds, and a namespace that admits no pod."""
     with RealServer(real_binaries, CONTROLLERS) as running:
         installer = Installer(real_binaries, running)
         installer.definitions()
@@ -31,13 +32,26 @@ def server(real_binaries: Path) -> Iterator[RealServer]:
         namespace = {"apiVersion": "v1", "kind": "Namespace", "metadata": metadata}
         installer.kubectl("apply", "-f", "-", given=yaml.safe_dump(namespace))
         installer.kubectl("-n", "lanloom-system", "create", "quota", "none", "--hard=pods=0")
-        installer.manifests("manager.yaml", "agent.yaml", "lan.yaml")
-        yield running
+        installer.kubectl("-n", "lanloom-system", "create", "serviceaccount", "default")
+        yield running, installer
 
 
-async def test_doctor_names_the_quota_that_keeps_pods_away(server: RealServer) -> None:
-    """Managers and agents whose pods can't be created have failed, with the words of the API server."""
+async def admits_none(client: HttpClient) -> bool:
+    """Whether the quota is known to what admits pods."""
+    pod = {"metadata": {"name": "tried"}, "spec": {"containers": [{"name": "tried", "image": "lanloom"}]}}
+    try:
+        await client.request("POST", PODS.path("lanloom-system"), pod, query={"dryRun": "All"})
+    except Forbidden as error:
+        return "exceeded quota" in str(error)
+    return False
+
+
+async def test_doctor_names_the_quota_that_keeps_pods_away(cluster: tuple[RealServer, Installer]) -> None:
+    """Pods that can't be created are named with the words of the API server, until it lets them be created."""
+    server, installer = cluster
     async with HttpClient(load(str(server.kubeconfig))) as client:
+        await eventually(lambda: admits_none(client), bool)
+        installer.manifests("manager.yaml", "agent.yaml", "lan.yaml")
         ready = {"conditions": [{"type": "Ready", "status": "True"}]}
         await client.create(NODES, {"metadata": {"name": "node1"}})
         await client.patch(NODES, "node1", {"status": ready}, subresource="status")
@@ -51,4 +65,16 @@ async def test_doctor_names_the_quota_that_keeps_pods_away(server: RealServer) -
             return all("exceeded quota: none" in checks[name].found for name in names)
 
         checks = await eventually(found, is_named)
-    assert {checks[name].result for name in ("manager", "lanloom-agent", "lanloom-lan")} == {"failed"}
+        assert {checks[name].result for name in ("manager", "lanloom-agent", "lanloom-lan")} == {"failed"}
+
+        installer.kubectl("-n", "lanloom-system", "delete", "quota", "none")
+        workloads = ("deployment/lanloom-manager", "daemonset/lanloom-agent", "daemonset/lanloom-lan")
+        installer.kubectl("-n", "lanloom-system", "rollout", "restart", *workloads)
+
+        def is_over(checks: dict[str, Check]) -> bool:
+            # There is no scheduler.
+            names = ("manager", "lanloom-agent", "lanloom-lan")
+            return all("scheduled" in checks[name].found for name in names)
+
+        checks = await eventually(found, is_over)
+        assert not [each for each in checks.values() if "quota" in each.found]
