@@ -22,7 +22,7 @@ from aiohttp import ClientSession
 
 from lanloom.api.core import CRDS, NAMESPACES, NODES, PODS
 from lanloom.api.harvester import CLUSTER_NETWORKS, VLAN_CONFIGS
-from lanloom.api.ipam import FINALIZER, NETWORKS, NICS, NODE_LABEL, node_value
+from lanloom.api.ipam import FINALIZER, NETWORKS, NICS, NODE_LABEL, label_value
 from lanloom.api.kubevirt import VIRTUAL_MACHINE_INSTANCES, VIRTUAL_MACHINES
 from lanloom.api.lan import LAN_NODES, LANS
 from lanloom.api.meta import Object, ObjectMeta
@@ -106,7 +106,7 @@ def _nic(name: str, owner: Raw, place: str, at: "Address", on_node: str = "") ->
         "metadata": {
             "name": name,
             "namespace": place,
-            "labels": {NODE_LABEL: node_value(on_node)} if on_node else {},
+            "labels": {NODE_LABEL: label_value(on_node)} if on_node else {},
             "finalizers": [FINALIZER],
             "ownerReferences": [reference],
         },

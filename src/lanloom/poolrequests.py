@@ -1,7 +1,14 @@
-"""Requests for an address of any pool of a network, and the message where nothing is left of what was asked for."""
+"""Requests for addresses of a network: of any pool, of a pool, or an address; what meets them, and what is full."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
+from contextlib import suppress
+from ipaddress import IPv4Address, IPv6Address, ip_address, ip_network
 from typing import Literal
+
+IPAddress = IPv4Address | IPv6Address
+
+Pools = Sequence[tuple[str, str]]
+"""Name and range of each pool; the range is `first-last`, one address, or a CIDR."""
 
 ANY = "pool"
 """The request where there is no other."""
@@ -21,3 +28,50 @@ def full_message(request: str, network: str, disabled: int) -> str:
         return f"{what} is full; add a pool, or release addresses"
     free = f"{disabled} free address{'es' * (disabled > 1)}"
     return f"{what} is full, but for {free} in disabled pools; enable a pool, add one, or release addresses"
+
+
+def satisfies(pools: Pools, ips: Sequence[str], requests: Sequence[str]) -> bool:
+    """Return whether a NIC with these addresses of a network has what it would get there by such requests.
+
+    Each request needs an address of its own. A named pool must have it in its range now; `pools` are the network's.
+    """
+    spare = [ip_address(text) for text in ips]
+    for request in sorted(requests, key=_generality):
+        found = next((address for address in spare if _answers(pools, address, request)), None)
+        if found is None:
+            return False
+        spare.remove(found)
+    return True
+
+
+def _generality(request: str) -> int:
+    """Order requests: the fewer addresses one takes, the earlier it has to choose."""
+    if request in AUTOMATIC:
+        return 3 if AUTOMATIC[request] else 4
+    return 1 if _address(request) else 2
+
+
+def _answers(pools: Pools, address: IPAddress, request: str) -> bool:
+    if request in AUTOMATIC:
+        return AUTOMATIC[request] in (None, address.version)
+    if wanted := _address(request):
+        return address == wanted
+    return any(_contains(range_, address) for name, range_ in pools if name == request)
+
+
+def _address(text: str) -> IPAddress | None:
+    try:
+        return ip_address(text)
+    except ValueError:
+        return None
+
+
+def _contains(text: str, address: IPAddress) -> bool:
+    """Return whether a range has an address: `first-last`, one address, or a CIDR."""
+    first, _, last = text.partition("-")
+    with suppress(ValueError):
+        if "/" in text:
+            return address in ip_network(text, strict=False)
+        low, high = ip_address(first), ip_address(last or first)
+        return low.version == high.version == address.version and int(low) <= int(address) <= int(high)
+    return False

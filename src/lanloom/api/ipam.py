@@ -5,8 +5,6 @@ Numbers of addresses are decimal text: an IPv6 pool has more of them than fit in
 
 import hashlib
 from collections.abc import Sequence
-from contextlib import suppress
-from ipaddress import IPv4Address, IPv6Address, ip_address, ip_network
 from itertools import chain
 from typing import Annotated
 
@@ -15,7 +13,6 @@ from msgspec import Meta, Struct
 from lanloom.api.meta import Condition, Object
 from lanloom.api.resource import AGE, READY_MESSAGE, Column, Resource
 from lanloom.api.resource import READY as READY_COLUMN
-from lanloom.poolrequests import AUTOMATIC
 
 GROUP = "ipam.lanloom.io"
 VERSION = "v1alpha1"
@@ -42,8 +39,6 @@ NAME_UNIQUE = "NameUnique"
 
 PERMITTED = "Permitted"
 """The condition of NICs with addresses of a network that no longer serves their namespace; there is none elsewhere."""
-
-IPAddress = IPv4Address | IPv6Address
 
 INSTANCE, VIRTUAL_MACHINE, POD, NODE = "Instance", "VirtualMachine", "Pod", "Node"
 """Kinds of owners. An instance is nothing but its NICs; it ends when its last NIC is deleted."""
@@ -211,6 +206,11 @@ class Network(Object, frozen=True, kw_only=True):
         return self.spec.name or self.metadata.name
 
     @property
+    def pool_ranges(self) -> list[tuple[str, str]]:
+        """Name and range of each of its pools."""
+        return [(pool.name, pool.range) for subnet in self.spec.subnets for pool in subnet.pools]
+
+    @property
     def uuids(self) -> frozenset[str]:
         """Its UUIDs in lower case: the one that it was brought along with, and that of the object."""
         return frozenset({self.spec.uuid.lower(), self.metadata.uid.lower()} - {""})
@@ -357,6 +357,9 @@ HELD_UNTIL = f"{GROUP}/held-until"
 NODE_LABEL = f"{GROUP}/node"
 """Label of a pod's NIC: the node on which the pod is."""
 
+MACHINE_LABEL = f"{GROUP}/virtual-machine"
+"""Label of a machine's NIC that an agent made: the name of the machine."""
+
 NETWORK_NAME = f"{GROUP}/cni-network"
 """Annotation of a pod's NIC: the name of the CNI network (of its configuration), by which runtimes collect garbage."""
 
@@ -387,57 +390,9 @@ def nads_of(nic: Nic) -> tuple[str, ...]:
     return tuple(filter(None, marks.get(MOVED_NADS, marks.get(NAD, "")).split(",")))
 
 
-def satisfies(network: Network, ips: Sequence[str], requests: Sequence[str]) -> bool:
-    """Return whether a NIC with these addresses of a network has what it would get there by such requests.
-
-    Each request needs an address of its own. A named pool must have it in its range now.
-    """
-    spare = [ip_address(text) for text in ips]
-    for request in sorted(requests, key=_generality):
-        found = next((address for address in spare if _answers(network, address, request)), None)
-        if found is None:
-            return False
-        spare.remove(found)
-    return True
-
-
-def _generality(request: str) -> int:
-    """Order requests: the fewer addresses one takes, the earlier it has to choose."""
-    if request in AUTOMATIC:
-        return 3 if AUTOMATIC[request] else 4
-    return 1 if _address(request) else 2
-
-
-def _answers(network: Network, address: IPAddress, request: str) -> bool:
-    if request in AUTOMATIC:
-        return AUTOMATIC[request] in (None, address.version)
-    if wanted := _address(request):
-        return address == wanted
-    pools = (pool for subnet in network.spec.subnets for pool in subnet.pools if pool.name == request)
-    return any(_contains(pool.range, address) for pool in pools)
-
-
-def _address(text: str) -> IPAddress | None:
-    try:
-        return ip_address(text)
-    except ValueError:
-        return None
-
-
-def _contains(text: str, address: IPAddress) -> bool:
-    """Return whether a range has an address: `first-last`, one address, or a CIDR."""
-    first, _, last = text.partition("-")
-    with suppress(ValueError):
-        if "/" in text:
-            return address in ip_network(text, strict=False)
-        low, high = ip_address(first), ip_address(last or first)
-        return low.version == high.version == address.version and int(low) <= int(address) <= int(high)
-    return False
-
-
-def node_value(node: str) -> str:
-    """Return a node's name as the value of NODE_LABEL: cut, with a hash, where it is longer than a label may be."""
-    if len(node) <= _LABEL_MAX:
-        return node
-    digest = hashlib.sha256(node.encode()).hexdigest()[:8]
-    return f"{node[: _LABEL_MAX - 9].rstrip('.-')}-{digest}"
+def label_value(name: str) -> str:
+    """Return an object's name as the value of a label: cut, with a hash, where it is longer than that may be."""
+    if len(name) <= _LABEL_MAX:
+        return name
+    digest = hashlib.sha256(name.encode()).hexdigest()[:8]
+    return f"{name[: _LABEL_MAX - 9].rstrip('.-')}-{digest}"

@@ -23,13 +23,12 @@ from lanloom.api.kubevirt import VirtualMachineInstance
 from lanloom.api.meta import Key
 from lanloom.api.multus import NetworkAttachmentDefinition
 from lanloom.features.ipam.agent.cnitypes import parse_ipam
+from lanloom.features.ipam.agent.knownnics import find_name, find_nic
 from lanloom.features.ipam.agent.nics import (
     allocated,
     answered,
     delete_nic,
-    find_name,
     find_network,
-    find_nic,
     hold_nic,
     nic_body,
     requested_ips,

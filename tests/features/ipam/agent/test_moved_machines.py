@@ -10,11 +10,12 @@ from hypothesis import given
 from hypothesis.strategies import lists, sampled_from
 
 from lanloom.api.core import PODS
-from lanloom.api.ipam import MOVED_NADS, NAD, NETWORKS, NICS, Network, nads_of, satisfies
+from lanloom.api.ipam import MACHINE_LABEL, MOVED_NADS, NAD, NETWORKS, NICS, Network, nads_of
 from lanloom.api.kubevirt import VIRTUAL_MACHINE_INSTANCES, VIRTUAL_MACHINES
 from lanloom.features.ipam.rules.addresses import format_address, parse_address
 from lanloom.features.ipam.rules.requests import parse_requests, settle
 from lanloom.features.ipam.state import ledger_of
+from lanloom.poolrequests import satisfies
 from lanloom.refusals import Refusal
 from tests.features.ipam.agent.cluster import AgentCluster, play, refusal
 from tests.features.ipam.agent.objects import LAN, Raw, config, wanted_addresses
@@ -62,6 +63,23 @@ def test_the_address_stays() -> None:
         [nic] = [item for item in await cluster.nics() if item.spec.owner.name == "vm1"]
         assert nads_of(nic) == (FIRST, SECOND)
         assert NAD not in nic.metadata.annotations and nic.metadata.annotations[MOVED_NADS]
+
+    play(story)
+
+
+def test_a_nic_of_an_older_version() -> None:
+    """A NIC of a machine without the label of its machine is found, too, and has the label from then on."""
+
+    async def story(cluster: AgentCluster) -> None:
+        uid = await start(cluster)
+        [nic] = await cluster.nics()
+        assert nic.metadata.labels == {MACHINE_LABEL: "vm1"}
+        unlabelled = {"metadata": {"labels": {MACHINE_LABEL: None}}}
+        await cluster.client.patch(NICS, nic.metadata.name, unlabelled, "default")
+        await name_nad(cluster)
+        assert await arrive(cluster, uid) == ["192.0.2.10/24"]
+        [nic] = await cluster.nics()
+        assert nic.metadata.labels == {MACHINE_LABEL: "vm1"}
 
     play(story)
 
@@ -243,7 +261,7 @@ def test_the_allocator_agrees(held: list[str], asked: list[str]) -> None:
         all(answered(network, ip, request) for ip, request in zip(found, asked, strict=True))
         for found in permutations(held, len(asked))
     )
-    assert satisfies(network, held, asked) == possible
+    assert satisfies(network.pool_ranges, held, asked) == possible
 
 
 def answered(network: Network, ip: str, request: str) -> bool:

@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from lanloom.api.ipam import NAD
+from lanloom.api.ipam import MACHINE_LABEL, NAD
 from lanloom.api.meta import Key
 from lanloom.features.ipam.agent.cnitypes import parse_ipam
 from lanloom.features.ipam.agent.nics import nic_body, requested_ips
@@ -286,7 +286,7 @@ def test_a_machines_nic_is_marked_by_no_node() -> None:
     """What says where a pod is stands on pods' NICs only: a machine moves about."""
     holder = machine_holder(pod(launcher_body("x", "vmi-1")), machine(), request(interface=LAN))
     meta = nic_body(holder, "net1", ("pool",), request(), "node1")["metadata"]
-    assert "labels" not in meta and meta["annotations"] == {NAD: "default/lan"}
+    assert meta["labels"] == {MACHINE_LABEL: "vm1"} and meta["annotations"] == {NAD: "default/lan"}
     unknown = machine_holder(pod(launcher_body("x", "vmi-1")), machine(), request(interface="eth0"))
     assert "annotations" not in nic_body(unknown, "net1", ("pool",), request(), "node1")["metadata"]
     own = nic_body(pod_holder(pod(), request()), "net1", ("pool",), request(), "n" * 100)["metadata"]

@@ -13,13 +13,13 @@ from typing import Any
 
 import structlog
 from msgspec import to_builtins
-from msgspec.structs import replace
 
 from lanloom.api.ipam import (
     ADDRESSES,
     CONTAINER,
     FINALIZER,
     LINK,
+    MACHINE_LABEL,
     MOVED_NADS,
     NAD,
     NETWORK_NAME,
@@ -32,16 +32,15 @@ from lanloom.api.ipam import (
     Network,
     Nic,
     NicSpec,
+    label_value,
     nads_of,
-    node_value,
-    satisfies,
 )
 from lanloom.api.meta import Key, ObjectMeta
 from lanloom.features.ipam.agent.cnitypes import MOST, IpamConfig, parse_wanted
-from lanloom.features.ipam.agent.pods import Holder, holder_by_name
+from lanloom.features.ipam.agent.pods import Holder
 from lanloom.features.ipam.rules.addresses import format_address, parse_range
 from lanloom.features.ipam.rules.names import is_uuid, object_name
-from lanloom.features.ipam.rules.shares import is_list_of_ordinals, kept_for, ordinal_of
+from lanloom.features.ipam.rules.shares import is_list_of_ordinals, ordinal_of
 from lanloom.features.ipam.state import State, answer
 from lanloom.kube.controller import backoff
 from lanloom.kube.errors import (
@@ -134,7 +133,7 @@ def nic_body(holder: Holder, network: str, ips: tuple[str, ...], call: Call, nod
     meta = ObjectMeta(
         name=holder.nic,
         namespace=holder.namespace,
-        labels={NODE_LABEL: node_value(node)} if own and not holder.sticky_for else {},
+        labels=_labels(holder, node),
         annotations=marks,
         finalizers=(FINALIZER,),
         owner_references=() if holder.sticky_for else (holder.reference,),
@@ -145,10 +144,16 @@ def nic_body(holder: Holder, network: str, ips: tuple[str, ...], call: Call, nod
     return {"metadata": to_builtins(meta), "spec": to_builtins(spec)}
 
 
+def _labels(holder: Holder, node: str) -> dict[str, str]:
+    if holder.owner.kind == VIRTUAL_MACHINE:
+        return {MACHINE_LABEL: label_value(holder.owner.name)}
+    return {} if holder.sticky_for else {NODE_LABEL: label_value(node)}
+
+
 def change(nic: Nic, body: dict[str, Any], *, may_change: bool = True) -> dict[str, Any] | None:
     """Compute the patch by which an existing NIC takes the place of a new one; None if it is empty.
 
-    It makes the requests of the new one if it `may_change`, and is marked with its NAD in any case.
+    It makes the requests of the new one if it `may_change`, and is marked with its machine and NAD in any case.
     """
     wanted, annotations = body["spec"], body["metadata"].get("annotations", {})
     network, ips, sticky_for = wanted["network"], tuple(wanted["ips"]), annotations.get(STICKY_FOR)
@@ -160,106 +165,17 @@ def change(nic: Nic, body: dict[str, Any], *, may_change: bool = True) -> dict[s
         marks = {STICKY_FOR: sticky_for}
     known, nad = nads_of(nic), annotations.get(NAD)
     if known and nad and nad not in known:
-        marks |= _marked((*known, nad))
-    if not spec and not marks:
+        marks |= marked((*known, nad))
+    labels = {} if MACHINE_LABEL in nic.metadata.labels else body["metadata"].get("labels", {})
+    if not spec and not marks and not labels:
         return None
     version = nic.metadata.resource_version
-    return {"metadata": {"resourceVersion": version, "annotations": marks}, "spec": spec}
+    return {"metadata": {"resourceVersion": version, "labels": labels, "annotations": marks}, "spec": spec}
 
 
-def _marked(nads: Sequence[str]) -> dict[str, str | None]:
-    """Return the annotations of a NIC of these NADs."""
+def marked(nads: Sequence[str]) -> dict[str, str | None]:
+    """Return the annotations of a machine's NIC that has moved between these NADs."""
     return {NAD: None, MOVED_NADS: ",".join(nads)}
-
-
-async def find_name(
-    client: Client,
-    holder: Holder,
-    annotations: Mapping[str, str],
-    network: Network,
-    call: Call,
-    ips: Sequence[str],
-) -> Holder:
-    """Return the holder, or its name where addresses are kept for that. Raises CniError, KubeError.
-
-    One that got a NIC of its own before they were keeps that. So does a machine that comes from another NAD of the
-    network: a guest keeps its address there. While it runs, none of its addresses may change, so its NIC must have what
-    the new NAD asks for (`ips`).
-    """
-    asked = annotations.get(STICKY_FOR)
-    try:
-        period = kept_for(network.spec.sticky_for, asked, holder.named)
-    except Malformed as error:
-        raise CniError(BAD_CONFIG, f"annotation {STICKY_FOR}: {error}") from None
-    named = holder_by_name(holder, call, period) if period else holder
-    if not period and not holder.nad:
-        return holder
-    for one in dict.fromkeys((holder.nic, named.nic)):
-        if await get_or_none(client, NICS, Key(holder.namespace, one)) is not None:
-            return holder if one == holder.nic else named
-    nic = await _nic_elsewhere(client, holder, named, network, ips) if holder.nad else None
-    if nic is None:
-        return named
-    return replace(
-        holder,
-        nic=nic.metadata.name,
-        owner=nic.spec.owner,
-        sticky_for=nic.metadata.annotations.get(STICKY_FOR, "") and period,
-    )
-
-
-async def find_nic(client: Client, holder: Holder, call: Call) -> Nic | None:
-    """Return the NIC that a holder has already, whichever way it was named; None if there is none. Raises KubeError."""
-    for one in (holder, holder_by_name(holder, call, "")):
-        nic = await get_or_none(client, NICS, Key(one.namespace, one.nic))
-        if nic is not None:
-            return nic
-    if not holder.nad:
-        return None
-    nics = await _nics_of(client, holder, holder_by_name(holder, call, ""))
-    return next((nic for nic in nics if holder.nad in nads_of(nic)), None)
-
-
-async def _nic_elsewhere(
-    client: Client, holder: Holder, named: Holder, network: Network, ips: Sequence[str]
-) -> Nic | None:
-    """Return the NIC that a machine, or its name, has by another NAD of a network and can go on with."""
-    for nic in await _nics_of(client, holder, named):
-        here = nic.spec.network == network.metadata.name
-        if holder.nad in nads_of(nic):
-            if here or not holder.runs:
-                return nic
-            # The NAD was of the NIC's network before: the NIC would be kept for a machine that does not use it.
-            await _unmark(client, nic, holder.nad)
-        elif here and (not holder.runs or satisfies(network, _given(nic), ips)):
-            return nic
-    return None
-
-
-def _given(nic: Nic) -> Sequence[str]:
-    """Return the addresses that a NIC has in the network that it asks for."""
-    return nic.status.ips if nic.status.network == nic.spec.network else ()
-
-
-async def _unmark(client: Client, nic: Nic, nad: str) -> None:
-    marks = _marked([item for item in nads_of(nic) if item != nad])
-    meta = {"resourceVersion": nic.metadata.resource_version, "annotations": marks}
-    with suppress(Conflict), ignore_not_found(nic.metadata.name):
-        await client.patch(NICS, nic.metadata.name, {"metadata": meta}, nic.metadata.namespace)
-
-
-async def _nics_of(client: Client, *holders: Holder) -> list[Nic]:
-    """Return the NICs that agents made for a machine's network: marked with its NAD first, then the latest."""
-    holder, owners = holders[0], [item.owner for item in holders]
-    listing = await client.list(NICS, holder.namespace)
-    found = [
-        nic
-        for nic in listing.items
-        if nic.spec.owner in owners and nic.spec.interface == holder.interface and nads_of(nic)
-    ]
-    found.sort(key=lambda nic: nic.metadata.creation_timestamp or "", reverse=True)
-    found.sort(key=lambda nic: (holder.nad not in nads_of(nic), nic.metadata.is_deleting))
-    return found
 
 
 TRIES = 5
@@ -361,7 +277,7 @@ class NodeNics:
 
     def __init__(self, client: Client, node: str, rng: Random) -> None:
         self._client = client
-        self._node = node_value(node)
+        self._node = label_value(node)
         self._rng = rng
         self._calls: dict[Key, set[Events]] = {}
         self._watch: asyncio.Task[None] | None = None

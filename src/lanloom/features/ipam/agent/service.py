@@ -23,7 +23,7 @@ from lanloom.api.ipam import (
     STICKY_FOR,
     Network,
     Nic,
-    node_value,
+    label_value,
 )
 from lanloom.api.kubevirt import VIRTUAL_MACHINE_INSTANCES
 from lanloom.api.meta import Key
@@ -34,15 +34,14 @@ from lanloom.features.ipam.agent.cnitypes import (
     parse_ipam,
     result_of,
 )
+from lanloom.features.ipam.agent.knownnics import find_name, find_nic
 from lanloom.features.ipam.agent.nics import (
     Events,
     NodeNics,
     allocated,
     answered,
     delete_nic,
-    find_name,
     find_network,
-    find_nic,
     hold_nic,
     nic_body,
     requested_ips,
@@ -142,7 +141,7 @@ class IpamService:
     def __init__(self, client: Client, node: str, recorder: Recorder, *, rng: Random) -> None:
         self._client = client
         self._node = node
-        self._label = node_value(node)
+        self._label = label_value(node)
         self._events = PodEvents(recorder)
         self._nics = NodeNics(client, node, rng)
         self._ending: set[asyncio.Task[None]] = set()

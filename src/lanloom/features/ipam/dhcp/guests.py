@@ -16,7 +16,8 @@ from lanloom.api.kubevirt import VIRTUAL_MACHINE_INSTANCES, VirtualMachineInstan
 from lanloom.api.meta import Key, OwnerReference
 from lanloom.api.multus import NADS, NetworkAttachmentDefinition
 from lanloom.features.ipam.agent.cnitypes import IpamConfig, parse_ipam
-from lanloom.features.ipam.agent.nics import find_network, find_nic
+from lanloom.features.ipam.agent.knownnics import find_nic
+from lanloom.features.ipam.agent.nics import find_network
 from lanloom.features.ipam.agent.pods import (
     PLUGIN,
     Holder,

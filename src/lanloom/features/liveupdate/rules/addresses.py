@@ -19,14 +19,13 @@ from lanloom.api.ipam import (
     PoolStatus,
     nads_of,
     network_referred,
-    satisfies,
 )
 from lanloom.api.kubevirt import VirtualMachineInstance
 from lanloom.api.multus import NetworkAttachmentDefinition
 from lanloom.features.liveupdate.rules.nadtargets import IPAM_PLUGIN, ipam_section
 from lanloom.features.liveupdate.rules.networks import Networks
 from lanloom.kube.conditions import find
-from lanloom.poolrequests import ANY, AUTOMATIC, full_message
+from lanloom.poolrequests import ANY, AUTOMATIC, full_message, satisfies
 
 EVERY = "*"
 
@@ -78,7 +77,7 @@ def kept_addresses(
         for item in _nics_of(machine, nic, networks)
         if nads_of(item)
         and item.spec.network == item.status.network == network.metadata.name
-        and satisfies(network, item.status.ips, _requests(section))
+        and satisfies(network.pool_ranges, item.status.ips, _requests(section))
     )
     return next(given, ())
 
