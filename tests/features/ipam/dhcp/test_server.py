@@ -4,13 +4,14 @@ from typing import Any
 
 import pytest
 
-from lanloom.api.core import PODS
+from lanloom.api.core import EVENTS, PODS
 from lanloom.api.ipam import NICS
 from lanloom.api.kubevirt import VIRTUAL_MACHINE_INSTANCES, bridged_name
 from lanloom.api.multus import NADS
 from lanloom.features.ipam.dhcp.answers import SERVER
 from lanloom.features.ipam.dhcp.listeners import PAUSE_SECONDS
-from lanloom.kube.errors import TransportError
+from lanloom.features.ipam.dhcp.rights import RIGHTS
+from lanloom.kube.errors import Forbidden, TransportError
 from tests.features.ipam.agent.objects import LAN, NODE, config
 from tests.features.ipam.dhcp.client import ACK, DECLINE, DISCOVER, MAC, NAK, OFFER, REQUEST, dotted
 from tests.features.ipam.dhcp.node import SUBNET, Lans, a_node
@@ -63,6 +64,21 @@ async def test_a_machine_gets_its_address_on_each_node() -> None:
         assert node.links.opened == 1
 
 
+class Granted(Interceptor):
+    """An API server that refuses what no right for DHCP allows; Events have rights of their own."""
+
+    async def send(self, request: Request) -> Any:
+        kind = request.resource
+        granted = [
+            rule["verbs"]
+            for rule in RIGHTS.agent.cluster
+            if kind.group in rule["apiGroups"] and kind.plural in rule["resources"]
+        ]
+        if kind is not EVENTS and not any(request.verb in verbs for verbs in granted):
+            raise Forbidden(403, "Forbidden", f"can't {request.verb} {kind.plural}")
+        return await super().send(request)
+
+
 async def test_a_machine_that_came_from_another_nad() -> None:
     """A machine that came to another NAD of its network is answered with the address that it kept."""
     async with a_node() as node:
@@ -77,7 +93,7 @@ async def test_a_machine_that_came_from_another_nad() -> None:
         await node.report("target", interface=LAN, nad="blue")
         there = node.links.plug(2, bridged_name(LAN))
         node.links.seen[there].macs[LAN] = MAC  # KubeVirt's dummy
-        node.serve()
+        node.serve(client=Granted(node.client))
         assert (await node.ask(there, kind=DISCOVER)).yours == address.partition("/")[0]
 
 

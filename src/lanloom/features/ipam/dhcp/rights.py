@@ -12,7 +12,7 @@ RIGHTS = Rights(
     agent=Access(
         cluster=(
             {"apiGroups": [GROUP], "resources": [NETWORKS.plural], "verbs": ["get", "list"]},
-            {"apiGroups": [GROUP], "resources": [NICS.plural], "verbs": ["get"]},
+            {"apiGroups": [GROUP], "resources": [NICS.plural], "verbs": ["get", "list"]},
             # Which interfaces the pods of the node have.
             {"apiGroups": [""], "resources": [PODS.plural], "verbs": READ},
             {"apiGroups": [NADS.group], "resources": [NADS.plural], "verbs": ["get"]},
