@@ -35,20 +35,21 @@ def satisfies(pools: Pools, ips: Sequence[str], requests: Sequence[str]) -> bool
 
     Each request needs an address of its own. A named pool must have it in its range now; `pools` are the network's.
     """
-    spare = [ip_address(text) for text in ips]
-    for request in sorted(requests, key=_generality):
-        found = next((address for address in spare if _answers(pools, address, request)), None)
-        if found is None:
-            return False
-        spare.remove(found)
-    return True
+    addresses = [ip_address(text) for text in ips]
+    taken: dict[int, str] = {}
 
+    def take(request: str, tried: set[int]) -> bool:
+        """Give a request an address, for which others may have to take another one."""
+        for place, address in enumerate(addresses):
+            if place in tried or not _answers(pools, address, request):
+                continue
+            tried.add(place)
+            if place not in taken or take(taken[place], tried):
+                taken[place] = request
+                return True
+        return False
 
-def _generality(request: str) -> int:
-    """Order requests: the fewer addresses one takes, the earlier it has to choose."""
-    if request in AUTOMATIC:
-        return 3 if AUTOMATIC[request] else 4
-    return 1 if _address(request) else 2
+    return all(take(request, set()) for request in requests)
 
 
 def _answers(pools: Pools, address: IPAddress, request: str) -> bool:

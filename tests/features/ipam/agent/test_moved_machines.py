@@ -6,7 +6,7 @@ from typing import Any
 
 import msgspec
 import pytest
-from hypothesis import given
+from hypothesis import example, given
 from hypothesis.strategies import lists, sampled_from
 
 from lanloom.api.core import PODS
@@ -250,6 +250,7 @@ POOLS: list[Raw] = [
 REQUESTS = ("pool", "pool4", "pool6", "a", "b", "192.0.2.1", "2001:db8::2", "2001:DB8:0::2")
 
 
+@example(held=["2001:db8::2", "192.0.2.1"], asked=["pool6", "a"])
 @given(
     held=lists(sampled_from(ADDRESSES), unique=True, min_size=1, max_size=3),
     asked=lists(sampled_from(REQUESTS), min_size=1, max_size=3),
