@@ -6,7 +6,8 @@ from typing import Any
 
 from msgspec import Struct
 
-from lanloom.features.vlan.rules.desired.names import interface_name, profile_file
+from lanloom.api.linknames import interface_name
+from lanloom.features.vlan.rules.desired.names import profile_file
 from lanloom_lab.plan import MANAGEMENT_VLAN
 from tests.lab.driver import Lab
 

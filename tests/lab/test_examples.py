@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 import yaml
 
-from lanloom.features.vlan.rules.desired.names import interface_name
+from lanloom.api.linknames import interface_name
 from tests.lab.conftest import remove_networks
 from tests.lab.driver import Lab, eventually
 from tests.lab.looks import NODES, all_have, leased, look, looks, vlan_ids

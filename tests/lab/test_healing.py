@@ -6,7 +6,7 @@ from functools import partial
 
 import pytest
 
-from lanloom.features.vlan.rules.desired.names import interface_name
+from lanloom.api.linknames import interface_name
 from lanloom.features.vlan.rules.report.status import RESYNC_SECONDS
 from tests.lab.conftest import remove_networks
 from tests.lab.driver import Lab, eventually

@@ -5,8 +5,8 @@ from functools import partial
 
 import pytest
 
+from lanloom.api.linknames import interface_name
 from lanloom.features.vlan.rules.desired.activation import ADDRESS_CONFLICT
-from lanloom.features.vlan.rules.desired.names import interface_name
 from lanloom_lab.plan import SUPERVISOR_ADDRESS
 from tests.lab.driver import Lab, eventually
 from tests.lab.looks import (

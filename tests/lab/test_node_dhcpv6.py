@@ -7,7 +7,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from lanloom.features.vlan.rules.desired.names import interface_name
+from lanloom.api.linknames import interface_name
 from tests.lab.driver import Lab, eventually
 from tests.lab.looks import NODES, all_have, reasons, repaired, report
 from tests.lab.objects import vm_network

@@ -6,8 +6,8 @@ import pytest
 
 from lanloom.api import names
 from lanloom.api.l3 import L3, Route, Routing
+from lanloom.api.linknames import interface_name
 from lanloom.features.vlan.rules.desired.names import (
-    interface_name,
     profile_file,
     profile_id,
     routing_table,

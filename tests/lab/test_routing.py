@@ -4,7 +4,8 @@ from functools import partial
 
 import pytest
 
-from lanloom.features.vlan.rules.desired.names import interface_name, routing_table
+from lanloom.api.linknames import interface_name
+from lanloom.features.vlan.rules.desired.names import routing_table
 from tests.lab.driver import Lab, eventually
 from tests.lab.looks import NODES, all_have, looks, repaired, report
 from tests.lab.objects import STATIC, vm_network

@@ -19,7 +19,7 @@ from typing import Any
 
 import pytest
 
-from lanloom.features.vlan.rules.desired.names import interface_name
+from lanloom.api.linknames import interface_name
 from lanloom.node.marks import MARK
 from tests.lab.driver import Lab, eventually
 from tests.lab.looks import NODES, all_have, look, report, vlan_ids

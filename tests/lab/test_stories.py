@@ -2,7 +2,8 @@
 
 import pytest
 
-from lanloom.features.vlan.rules.desired.names import interface_name, profile_file
+from lanloom.api.linknames import interface_name
+from lanloom.features.vlan.rules.desired.names import profile_file
 from tests.lab.driver import Lab, eventually
 from tests.lab.looks import (
     NODES,

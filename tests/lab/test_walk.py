@@ -8,7 +8,7 @@ from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 
-from lanloom.features.vlan.rules.desired.names import interface_name
+from lanloom.api.linknames import interface_name
 from tests.lab.driver import LONGEST_PAUSE, Lab
 from tests.lab.looks import NODES
 from tests.lab.objects import STATIC, Object, vm_network

@@ -1,8 +1,9 @@
 """What stories do to a cluster, and what they look at."""
 
 from lanloom.api import names
+from lanloom.api.linknames import interface_name
 from lanloom.api.multus import NADS
-from lanloom.features.vlan.rules.desired.names import interface_name, profile_file
+from lanloom.features.vlan.rules.desired.names import profile_file
 from lanloom.node.vlanids import contains
 from tests.features.vlan.quiet import (
     DEVICE,

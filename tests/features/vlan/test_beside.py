@@ -16,9 +16,9 @@ from lanloom.api.harvester import (
     ClusterNetwork,
 )
 from lanloom.api.l3annotations import is_l3_key
+from lanloom.api.linknames import interface_name
 from lanloom.api.multus import NADS
 from lanloom.api.resource import Resource
-from lanloom.features.vlan.rules.desired.names import interface_name
 from lanloom.node.vlanids import contains
 from tests.features.vlan.cluster import (
     cluster_network,

@@ -14,9 +14,10 @@ import pytest
 from msgspec.structs import replace
 
 from lanloom.api.harvester import HOST_NETWORK_CONFIGS, VLAN_CONFIGS
+from lanloom.api.linknames import interface_name
 from lanloom.api.multus import NADS
 from lanloom.features.vlan.migrate import migrate
-from lanloom.features.vlan.rules.desired.names import interface_name, profile_file
+from lanloom.features.vlan.rules.desired.names import profile_file
 from lanloom.features.vlan.rules.migration.adopt import plan_adoption
 from lanloom.features.vlan.rules.migration.handover import plan_hand_over
 from lanloom.features.vlan.rules.migration.plans import Change

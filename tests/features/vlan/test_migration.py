@@ -17,11 +17,11 @@ from lanloom.api.harvester import (
     VLAN_CONFIGS,
     VLAN_STATUSES,
 )
+from lanloom.api.linknames import interface_name
 from lanloom.api.meta import Object
 from lanloom.api.multus import NADS
 from lanloom.api.resource import Resource
 from lanloom.features.vlan.migrate import Planner, migrate, read_snapshot
-from lanloom.features.vlan.rules.desired.names import interface_name
 from lanloom.features.vlan.rules.migration.adopt import KEEP, plan_adoption, stuck
 from lanloom.features.vlan.rules.migration.handover import plan_hand_over
 from lanloom.features.vlan.rules.migration.plans import Change, MigrationPlan, Wait

@@ -10,9 +10,9 @@ from lanloom.api.harvester import (
     VLAN_CONFIGS,
     VLAN_STATUSES,
 )
+from lanloom.api.linknames import interface_name
 from lanloom.api.multus import NADS
 from lanloom.features.vlan.migrate import migrate
-from lanloom.features.vlan.rules.desired.names import interface_name
 from lanloom.features.vlan.rules.migration.adopt import plan_adoption
 from lanloom.node.marks import MARK
 from lanloom.node.ports import Link

@@ -44,7 +44,7 @@ from lanloom.kube.store import Indexes, Overlay, Store, StoreView
 from lanloom.refusals import Malformed
 
 BY_WIRE = "wire"
-"""The index of the stores of NADs, LANs and reports: the wires (`Wire.__str__`) that they are on.
+"""The index of the stores of NADs, LANs and reports: the wires (`Wire.key`) that they are on.
 
 NADs from which nothing follows for addresses are left out.
 """
@@ -95,7 +95,7 @@ def wire_informers(informers: Informers) -> WireInformers:
         lans=informers.get(LANS, indexes=_LAN_INDEXES, optional=True),
         host_networks=informers.get(
             HOST_NETWORK_CONFIGS,
-            indexes={BY_WIRE: lambda item: (str(wire_of_host_network(item)),)},
+            indexes={BY_WIRE: lambda item: (wire_of_host_network(item).key,)},
             optional=True,
         ),
     )
@@ -144,8 +144,8 @@ class Wires:
 
     def nads_on(self, wire: Wire) -> Iterator[NetworkAttachmentDefinition]:
         """Return the NADs on a wire that tell of addresses there, each once."""
-        found = {item.metadata.key: item for item in self._nads.by(BY_WIRE, str(wire))}
-        for lan in self._lans.by(BY_WIRE, str(wire)):
+        found = {item.metadata.key: item for item in self._nads.by(BY_WIRE, wire.key)}
+        for lan in self._lans.by(BY_WIRE, wire.key):
             for spoke in lan.spec.spokes:
                 found |= {item.metadata.key: item for item in self._nads.by(BY_PLACE, spoke)}
         return (found[key] for key in sorted(found))
@@ -250,8 +250,8 @@ class WireReader(Wires):
         peers: set[str] = set()
         for wire in sorted(wires):
             held += map(read_held, self.nads_on(wire))
-            held += [self.reported(report, wire) for report in self._reports.by(BY_WIRE, str(wire))]
-            held += map(read_host_network, self._host_networks.by(BY_WIRE, str(wire)))
+            held += [self.reported(report, wire) for report in self._reports.by(BY_WIRE, wire.key)]
+            held += map(read_host_network, self._host_networks.by(BY_WIRE, wire.key))
             peers.update(self.networks_on(wire))
         models = (self._models[name] for name in sorted(peers) if name in self._models)
         nodes = (*self._managements.values(), *self._nodes.values())
@@ -331,16 +331,16 @@ class WireReader(Wires):
 
 _NETWORK_INDEXES: Indexes[Network] = {BY_IDENT: lambda item: _idents(item)}
 _NAD_INDEXES: Indexes[NetworkAttachmentDefinition] = {
-    BY_WIRE: lambda item: map(str, linked(item)) if tells_of_addresses(item) else (),
+    BY_WIRE: lambda item: (wire.key for wire in linked(item)) if tells_of_addresses(item) else (),
     BY_PLACE: spokes_named,
     BY_NAMED: lambda item: map(_ident, networks_named(item)),
 }
 _REPORT_INDEXES: Indexes[ClusterNetworkNode] = {
-    BY_WIRE: lambda item: map(str, read_report(item)),
+    BY_WIRE: lambda item: (wire.key for wire in read_report(item)),
     BY_NAD: lambda item: {interface.network for interface in item.status.interfaces},
 }
 _LAN_INDEXES: Indexes[LAN] = {
-    BY_WIRE: lambda item: (str(wire_of_lan(item)),),
+    BY_WIRE: lambda item: (wire_of_lan(item).key,),
     BY_PLACE: lambda item: item.spec.spokes,
 }
 

@@ -11,6 +11,7 @@ from lanloom.api.harvester import HOST_NETWORK_CONFIGS, HostNetworkConfig
 from lanloom.api.l3 import L3, AnnotationError, mode4_of
 from lanloom.api.l3annotations import l3_of, may_have_addresses
 from lanloom.api.lan import LAN
+from lanloom.api.linknames import interface_name
 from lanloom.api.meta import Key
 from lanloom.api.multus import NADS, NetworkAttachmentDefinition
 from lanloom.api.nadconfig import BRIDGE_PLUGINS, DEFAULT_BRIDGE, read_config
@@ -38,7 +39,7 @@ def wire_of_lan(lan: LAN) -> Wire:
 def wire_of_link(link: str, vlan: int = 0) -> Wire:
     """Return the wire of a link of the nodes; most are bridges of cluster networks, isolated ones among them.
 
-    A sub-interface of such a bridge is on the bridge's VLAN, if its name says so: a long one has a hash in it.
+    A sub-interface of such a bridge is on the bridge's VLAN. If its name has a hash, it is `Wire.link`.
     """
     if not vlan and (found := _SUB_INTERFACE.fullmatch(link)):
         link, vlan = found[1], int(found[2])
@@ -47,7 +48,8 @@ def wire_of_link(link: str, vlan: int = 0) -> Wire:
 
 
 def _on_cluster_network(name: str, vlan: int) -> Wire:
-    return _vlan_of(f"cluster network {name}", vlan)
+    wire, link = _vlan_of(f"cluster network {name}", vlan), interface_name(name, vlan)
+    return wire._replace(link=link) if wire.vlan and not _SUB_INTERFACE.fullmatch(link) else wire
 
 
 def _vlan_of(place: str, vlan: int) -> Wire:

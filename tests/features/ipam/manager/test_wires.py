@@ -14,11 +14,12 @@ from lanloom.api.core import NODES
 from lanloom.api.harvester import HOST_NETWORK_CONFIGS
 from lanloom.api.ipam import Network, OtherUse
 from lanloom.api.lan import LANS
+from lanloom.api.linknames import interface_name
 from lanloom.api.multus import NADS
 from lanloom.features.ipam.rules.addresses import format_address
 from lanloom.features.ipam.rules.others import Wire
 from lanloom.features.ipam.wirereader import WireReader, wire_informers
-from lanloom.features.ipam.wires import linked, read_held, read_report
+from lanloom.features.ipam.wires import linked, read_held, read_report, wire_of_link
 from lanloom.kube.conditions import find
 from lanloom.kube.errors import ServerError
 from lanloom.kube.informer import all_synced
@@ -51,6 +52,14 @@ async def next_hop(cluster: WireCluster) -> None:
 async def static_map(cluster: WireCluster) -> None:
     """The nodes' NAD is another one of the same VLAN."""
     await cluster.nad("lan")
+    await cluster.nad("nodes", "", stated=node_addresses("static", node_ip_map='{"node1": "192.0.2.10/24"}'))
+
+
+async def at_the_sub_interface(cluster: WireCluster) -> None:
+    """The pods' NAD is at the sub-interface of the nodes' VLAN, whose name does not tell that VLAN."""
+    config: Raw = {"type": "macvlan", "master": interface_name("cluster-1", 150)}
+    config["ipam"] = {"type": "lanloom-ipam", "network": "net"}
+    await cluster.keep(NADS, nad_body("lan", config, {}))
     await cluster.nad("nodes", "", stated=node_addresses("static", node_ip_map='{"node1": "192.0.2.10/24"}'))
 
 
@@ -135,6 +144,7 @@ MEETINGS: dict[Meeting, str] = {
     dns_server: "a DNS server (NetworkAttachmentDefinition default/lan)",
     next_hop: "a next hop (NetworkAttachmentDefinition default/lan)",
     static_map: "the address of node node1 (NetworkAttachmentDefinition default/nodes)",
+    at_the_sub_interface: "the address of node node1 (NetworkAttachmentDefinition default/nodes)",
     internal_ip: "the address of node node1 itself",
     management: "the management address of node node1",
     virtual_ip: "an address of the management network of node node1",
@@ -334,7 +344,7 @@ def test_an_address_that_another_network_held_in_vain(stored: bool) -> None:
     in_a_cluster(story)
 
 
-VLAN, UNTAGGED = Wire("cluster network cluster-1", 150), Wire("cluster network cluster-1")
+VLAN, UNTAGGED = wire_of_link("cluster-1-br", 150), Wire("cluster network cluster-1")
 TRUNK = {"bridge": "cluster-1-br", "vlanTrunk": [{"id": 150}]}
 
 LINKED: dict[str, tuple[Raw, set[Wire]]] = {
@@ -342,6 +352,11 @@ LINKED: dict[str, tuple[Raw, set[Wire]]] = {
     "OpenShift's name of the plugin": ({"type": "cnv-bridge", "bridge": "cluster-1-br", "vlan": 150}, {VLAN}),
     "a list": ({"plugins": [{"type": "bridge", "bridge": "cluster-1-br", "vlan": 150}]}, {VLAN}),
     "a VLAN link in the pod": ({"type": "vlan", "master": "cluster-1-br", "vlanId": 150}, {VLAN}),
+    "a sub-interface whose name has a hash": (
+        {"type": "macvlan", "master": interface_name("cluster-1", 150)},
+        {VLAN},
+    ),
+    "a sub-interface": ({"type": "macvlan", "master": "cn-br.150"}, {wire_of_link("cn-br", 150)}),
     "untagged": ({"type": "bridge", "bridge": "cluster-1-br"}, {UNTAGGED}),
     "the id of untagged frames": ({"type": "bridge", "bridge": "cluster-1-br", "vlan": 1}, {UNTAGGED}),
     "a trunk": ({"type": "bridge", **TRUNK}, {UNTAGGED}),

@@ -5,9 +5,9 @@ import uuid
 from hypothesis import example, given
 from hypothesis import strategies as st
 
+from lanloom.api.linknames import interface_name
 from lanloom.api.names import CLUSTER_NETWORK_NAME_MAX, LINK_NAME_MAX
 from lanloom.features.vlan.rules.desired.names import (
-    interface_name,
     node_label,
     parse_profile_file,
     profile_file,

@@ -7,9 +7,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from msgspec.structs import replace
 
+from lanloom.api.linknames import interface_name
 from lanloom.features.dummy.rules.hostbridge import Assignment, alias_of, evaluate, orphaned_bridges
 from lanloom.features.lan.rules.linksteps import alias_of as lan_alias_of
-from lanloom.features.vlan.rules.desired.names import interface_name, profile_file
+from lanloom.features.vlan.rules.desired.names import profile_file
 from lanloom.features.vlan.rules.desired.network import NodeNetwork
 from lanloom.features.vlan.rules.desired.owned import Added, named_links
 from lanloom.features.vlan.rules.desired.plan import Plan, plan

@@ -7,8 +7,9 @@ from msgspec.structs import replace
 
 from lanloom.api import names
 from lanloom.api.clusternetworknode import ClusterNetworkNode, ClusterNetworkNodeStatus, VlanInterface
+from lanloom.api.linknames import interface_name
 from lanloom.api.meta import Condition, ObjectMeta
-from lanloom.features.vlan.rules.desired.names import interface_name, report_name
+from lanloom.features.vlan.rules.desired.names import report_name
 from lanloom.features.vlan.views import VlanObjects
 from tests.features.vlan.cluster import (
     cluster_network,

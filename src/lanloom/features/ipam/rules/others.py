@@ -125,13 +125,32 @@ def _reserved(peer: Peer) -> Iterator[IPRange]:
 
 
 class Wire(NamedTuple):
-    """A layer 2: `cluster network cluster-1`, `link br0` or `LAN default/blue`, and the VLAN id there or 0."""
+    """A layer 2: `cluster network cluster-1`, `link br0` or `LAN default/blue`, and the VLAN id there or 0.
+
+    `link` is the sub-interface of the VLAN whose name does not tell place and VLAN id. A NAD that has only its name is
+    on the same wire: wires are compared by `key`.
+    """
 
     place: str
     vlan: int = 0
+    link: str = ""
 
     def __str__(self) -> str:
         return f"VLAN {self.vlan} of {self.place}" if self.vlan else self.place
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, Wire) and self.key == other.key
+
+    def __ne__(self, other: object) -> bool:
+        return not self == other
+
+    def __hash__(self) -> int:
+        return hash(self.key)
+
+    @property
+    def key(self) -> str:
+        """A text that is the same for the same wire."""
+        return f"link {self.link}" if self.link else str(self)
 
 
 class View(Struct, frozen=True, kw_only=True):

@@ -10,9 +10,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 from msgspec.structs import replace
 
+from lanloom.api.linknames import interface_name
 from lanloom.features.vlan.agent.rollback.record import validated_network
 from lanloom.features.vlan.rules.desired.names import (
-    interface_name,
     is_cluster_network,
     is_link,
     profile_file,

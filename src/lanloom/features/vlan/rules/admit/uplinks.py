@@ -26,6 +26,7 @@ from lanloom.api.harvester import (
     parse_uplink_mtu,
 )
 from lanloom.api.l3 import VID_MAX, AnnotationError
+from lanloom.api.linknames import interface_name
 from lanloom.api.meta import is_label_key, is_label_value
 from lanloom.api.resource import Resource
 from lanloom.features.vlan.reader import ClusterReader
@@ -35,7 +36,6 @@ from lanloom.features.vlan.rules.admit.namespaces import LISTS, outsiders, parse
 from lanloom.features.vlan.rules.admit.vms import check_nodes_lost
 from lanloom.features.vlan.rules.desired.adoption import parse_grant
 from lanloom.features.vlan.rules.desired.names import (
-    interface_name,
     is_link,
     is_report_of,
     is_vlan_status_of,

@@ -14,8 +14,8 @@ from msgspec.structs import replace
 
 from lanloom.api.harvester import ClusterNetwork
 from lanloom.api.l3 import VID_MAX, VID_MIN, AnnotationError
+from lanloom.api.linknames import interface_name
 from lanloom.api.names import ADOPT_LINKS
-from lanloom.features.vlan.rules.desired.names import interface_name
 from lanloom.features.vlan.rules.desired.network import Interface, NodeNetwork
 from lanloom.features.vlan.rules.desired.profile import DAD_TIMEOUT
 from lanloom.node.marks import MARK

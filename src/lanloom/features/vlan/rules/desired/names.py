@@ -1,11 +1,11 @@
 """The names that Lanloom gives on a node. Equal input gives equal names, on every run and every node."""
 
-import hashlib
 import re
 import uuid
 import zlib
 
 from lanloom.api import names
+from lanloom.api.linknames import short_hash
 
 _NAMESPACE = uuid.UUID("6c0f7a7e-5d1c-5b55-9a0b-3a4f0e6b2d11")
 _PROFILE = re.compile(r"(?P<cluster_network>.+)-vlan(?P<vid>[1-9][0-9]{0,3})\.nmconnection")
@@ -16,10 +16,6 @@ _LINK = re.compile(rf"[!-$&-.0-9;-~]{{1,{names.LINK_NAME_MAX}}}", re.ASCII)
 _LABEL_MAX = 63
 _FIRST_TABLE = 1_000_000_000
 _VIDS = 4096
-
-
-def _hash(text: str, digits: int) -> str:
-    return hashlib.sha256(text.encode()).hexdigest()[:digits]
 
 
 def is_cluster_network(name: str) -> bool:
@@ -41,19 +37,7 @@ def routing_table(cluster_network: str, vid: int) -> int:
     Far above the small numbers that people and other programs choose. The hash of the cluster network (18 bits) is
     followed by the VLAN id (12 bits), so that two VLANs of a cluster network never share a table.
     """
-    return _FIRST_TABLE + int(_hash(cluster_network, 5), 16) % 2**18 * _VIDS + vid
-
-
-def interface_name(cluster_network: str, vid: int) -> str:
-    """Return the VLAN sub-interface: `<cn>-br.<vid>` if that fits a link's 15 characters, else `<cn cut>-<hash>.<vid>`.
-
-    NetworkManager would cut a longer name silently, so that two networks could get the same one.
-    """
-    name = f"{names.bridge_name(cluster_network)}.{vid}"
-    if len(name) <= names.LINK_NAME_MAX:
-        return name
-    tail = f"-{_hash(cluster_network, 4)}.{vid}"
-    return cluster_network[: names.LINK_NAME_MAX - len(tail)] + tail
+    return _FIRST_TABLE + int(short_hash(cluster_network, 5), 16) % 2**18 * _VIDS + vid
 
 
 def profile_id(cluster_network: str, vid: int) -> str:
@@ -111,7 +95,7 @@ def is_vlan_status_of(name: str, node: str) -> bool:
 
 def report_name(cluster_network: str, node: str) -> str:
     """Return the ClusterNetworkNode of a cluster network on a node: `<cn>-<node>-<hash>`."""
-    return f"{cluster_network}-{node[:200].rstrip('.-')}-{_hash(f'{cluster_network}/{node}', 8)}"
+    return f"{cluster_network}-{node[:200].rstrip('.-')}-{short_hash(f'{cluster_network}/{node}', 8)}"
 
 
 def is_report_of(name: str, node: str) -> bool:
@@ -122,4 +106,4 @@ def is_report_of(name: str, node: str) -> bool:
 
 def node_label(node: str) -> str:
     """Return a node's name as the value of a label: cut with a hash where it is longer than a label may be."""
-    return node if len(node) <= _LABEL_MAX else f"{node[: _LABEL_MAX - 9].rstrip('.-')}-{_hash(node, 8)}"
+    return node if len(node) <= _LABEL_MAX else f"{node[: _LABEL_MAX - 9].rstrip('.-')}-{short_hash(node, 8)}"

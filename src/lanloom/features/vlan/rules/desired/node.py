@@ -11,6 +11,7 @@ from lanloom.api.clusternetworknode import Management
 from lanloom.api.harvester import ClusterNetwork, VlanConfig
 from lanloom.api.l3 import L3, VID_MIN, AnnotationError, join_modes
 from lanloom.api.l3annotations import network_suffix
+from lanloom.api.linknames import interface_name
 from lanloom.api.multus import NetworkAttachmentDefinition
 from lanloom.api.nadconfig import cluster_network_of, parse_config
 from lanloom.features.vlan.rules.desired.adoption import given
@@ -18,7 +19,6 @@ from lanloom.features.vlan.rules.desired.conflicts import age
 from lanloom.features.vlan.rules.desired.l3values import Unsettled, l3_entries
 from lanloom.features.vlan.rules.desired.madeaddress import modes_of
 from lanloom.features.vlan.rules.desired.names import (
-    interface_name,
     is_cluster_network,
     profile_file,
     routing_table,

@@ -17,8 +17,8 @@ from msgspec.structs import replace
 
 from lanloom.api import names
 from lanloom.api.l3 import VID_MAX, VID_MIN
+from lanloom.api.linknames import interface_name
 from lanloom.features.vlan.rules.desired.names import (
-    interface_name,
     is_cluster_network,
     parse_profile_file,
     profile_file,

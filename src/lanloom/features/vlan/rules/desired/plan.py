@@ -15,11 +15,11 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from lanloom.api.bonds import render_value
+from lanloom.api.linknames import interface_name
 from lanloom.api.names import MGMT, bridge_name
 from lanloom.features.vlan.rules.desired import foreign, uplink
 from lanloom.features.vlan.rules.desired.adoption import adopt
 from lanloom.features.vlan.rules.desired.names import (
-    interface_name,
     network_of_bridge,
     network_of_link,
     network_of_profile,

@@ -31,9 +31,9 @@ from lanloom.api.l3 import (
     parse_cidr,
     parse_vid,
 )
+from lanloom.api.linknames import interface_name
 from lanloom.api.routing import parse_dns, parse_dns6, parse_gateway, parse_routes, parse_routes6
 from lanloom.features.vlan.rules.desired.names import (
-    interface_name,
     is_cluster_network,
     profile_id,
     profile_uuid,
