@@ -38,7 +38,10 @@ Kind = Literal[
 
 _AGENT = "is the agent of LANs running there? See the Events of the pod: kubectl describe pod"
 _PING_EXTRA = 22
-"""Bytes that a ping's payload between the nodes is larger than a packet of the LAN, to be as large on the underlay."""
+"""Bytes that a ping's payload between the nodes is larger than a packet of the LAN, to be as large on the underlay.
+
+A network that drops large packets without a word lets ARP and small pings of the LAN through, and no transfer of data.
+"""
 
 
 class Hop(Struct, frozen=True):
@@ -356,8 +359,13 @@ def _network(facts: Facts, own: LANEntry | None, peer: LANEntry | None) -> HopFi
         return unknown("not looked at: the endpoints have addresses of two IP versions")
     size = facts.size or min((mtu for mtu in (own.mtu, peer.mtu) if mtu), default=0)
     target = f"{peer.address}%{own.device}" if is_link_local(peer.address) else peer.address
-    ping = f"ping -M do{f' -s {size + _PING_EXTRA}' if size else ''} {target}"
-    text = f"can't be seen from here; on {facts.sender.node}: {ping}; UDP port {own.port} must pass"
+    text = f"can't be seen from here; on {facts.sender.node}: ping {target}"
+    if size:
+        text += (
+            f", and ping -M do -s {size + _PING_EXTRA} {target}; if only the latter fails, lower the MTU of the LAN, "
+            "or raise that of the network"
+        )
+    text += f"; UDP port {own.port} must pass"
     if facts.lan.spec.replication == "multicast":
         text += f". The network must carry multicast to {facts.lan.spec.vxlan_grp}"
     return unknown(text)
