@@ -192,7 +192,9 @@ class IpamService:
     async def _allocate(self, call: Call, config: IpamConfig, pod: Pod, network: Network) -> Nic:
         holder = await self._holder(pod, call)
         ips = requested_ips(pod.metadata.annotations, holder, config)
-        holder = await find_name(self._client, holder, pod.metadata.annotations, network, call, ips)
+        annotations = pod.metadata.annotations
+        if holder.nad or network.spec.sticky_for or STICKY_FOR in annotations:
+            holder = await find_name(self._client, holder, annotations, network, call, ips)
         await self._events.unused(pod, holder)
         await self._events.not_kept(pod, holder)
         body = nic_body(holder, network.metadata.name, ips, call, self._node)
