@@ -6,11 +6,12 @@ from typing import Any
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from msgspec import convert
 
-from lanloom.api.ipam import MACHINE_LABEL, NAD
+from lanloom.api.ipam import MACHINE_LABEL, NAD, Nic
 from lanloom.api.meta import Key
 from lanloom.features.ipam.agent.cnitypes import parse_ipam
-from lanloom.features.ipam.agent.nics import nic_body, requested_ips
+from lanloom.features.ipam.agent.nics import change, nic_body, requested_ips
 from lanloom.features.ipam.agent.pods import (
     PodRef,
     attachments,
@@ -224,8 +225,8 @@ def test_which_pods_carry_machines() -> None:
         {"ownerReferences": [reference("VirtualMachineInstance", "vm1", "vmi-1") | {"apiVersion": "x/v1"}]},
         {"ownerReferences": [reference("ReplicaSet", "vm1", "vmi-1")]},
     )
-    for change in changes:
-        assert launcher_of(pod(good | {"metadata": good["metadata"] | change})) is None
+    for other in changes:
+        assert launcher_of(pod(good | {"metadata": good["metadata"] | other})) is None
 
 
 def test_names_of_nics() -> None:
@@ -291,3 +292,13 @@ def test_a_machines_nic_is_marked_by_no_node() -> None:
     assert "annotations" not in nic_body(unknown, "net1", ("pool",), request(), "node1")["metadata"]
     own = nic_body(pod_holder(pod(), request()), "net1", ("pool",), request(), "n" * 100)["metadata"]
     assert len(own["labels"]["ipam.lanloom.io/node"]) <= 63
+
+
+def test_a_nic_as_it_is_wanted_is_not_written() -> None:
+    """A repeated call finds nothing to change in the NIC that an earlier one made, be it a pod's or a machine's."""
+    for holder in (
+        pod_holder(pod(), request()),
+        machine_holder(pod(launcher_body("x", "vmi-1")), machine(), request(interface=LAN)),
+    ):
+        body = nic_body(holder, "net1", ("pool",), request(), "node1")
+        assert change(convert(body, Nic), body) is None

@@ -166,7 +166,8 @@ def change(nic: Nic, body: dict[str, Any], *, may_change: bool = True) -> dict[s
     known, nad = nads_of(nic), annotations.get(NAD)
     if known and nad and nad not in known:
         marks |= marked((*known, nad))
-    labels = {} if MACHINE_LABEL in nic.metadata.labels else body["metadata"].get("labels", {})
+    mark = body["metadata"].get("labels", {}).get(MACHINE_LABEL)
+    labels = {MACHINE_LABEL: mark} if mark and nic.metadata.labels.get(MACHINE_LABEL) != mark else {}
     if not spec and not marks and not labels:
         return None
     version = nic.metadata.resource_version
