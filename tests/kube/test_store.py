@@ -5,7 +5,7 @@ from msgspec.structs import replace
 
 from lanloom.api.meta import Key
 from lanloom.kube.ports import EventType, WatchEvent
-from lanloom.kube.store import Change, MutationCache, Store
+from lanloom.kube.store import Change, MutationCache, Overlay, Store
 from tests.kube.things import Thing, thing
 
 
@@ -126,3 +126,30 @@ def test_an_own_write_of_another_object() -> None:
     written.add(thing("b", 7))
     store.apply(_event("ADDED", thing("b", 6)))
     assert written.get(Key("default", "b")) == thing("b", 6)
+
+
+def test_an_overlay_is_what_a_store_would_be() -> None:
+    """An overlay finds what a store would find with its objects in place of those of the same key."""
+    under = (thing("a", 1, "red"), thing("b", 2, "red"), thing("c", 3, "blue"))
+    over = (thing("b", 9, "blue"), thing("c", 9, "green"), thing("d", 9, "red"))
+    overlay, store = Overlay(_store(*under), over), _store(under[0], *over)
+    for colour in ("red", "blue", "green", ""):
+        assert overlay.by("colour", colour) == store.by("colour", colour)
+    for name in "abcde":
+        assert overlay.get(Key("default", name)) == store.get(Key("default", name))
+    with pytest.raises(KeyError):
+        overlay.by("taste", "sour")
+
+
+def test_an_overlay_of_many_is_indexed_once() -> None:
+    """An overlay computes the values of each of its objects once, however many of them are asked for."""
+    asked: list[str] = []
+
+    def colours(item: Thing) -> list[str]:
+        asked.append(item.metadata.name)
+        return [item.colour]
+
+    many = [thing(f"t{number}", 1, f"c{number}") for number in range(50)]
+    overlay = Overlay(Store({"colour": colours}), many)
+    assert [overlay.by("colour", item.colour) for item in many] == [(item,) for item in many]
+    assert sorted(asked) == sorted(item.metadata.name for item in many)

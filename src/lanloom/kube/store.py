@@ -213,6 +213,7 @@ class Overlay(Generic[T]):
     def __init__(self, under: StoreView[T], items: Iterable[T]) -> None:
         self._under = under
         self._items = {item.metadata.key: item for item in items}
+        self._indexes: dict[str, dict[str, list[T]]] = {}
 
     def get(self, key: Key) -> T | None:
         """Return the object of that key."""
@@ -221,11 +222,20 @@ class Overlay(Generic[T]):
     def by(self, index: str, value: str) -> tuple[T, ...]:
         """Return the objects that the index has under the value. Raises KeyError as a store does."""
         under = (item for item in self._under.by(index, value) if item.metadata.key not in self._items)
-        return (*under, *(item for item in self._items.values() if value in self.values(index, item)))
+        if index not in self._indexes:  # made when asked for: most overlays are of one object, and asked once
+            self._indexes[index] = self._indexed(index)
+        return (*under, *self._indexes[index].get(value, ()))
 
     def values(self, index: str, item: T) -> Iterable[str]:
         """Return under which values the index would have an object. Raises KeyError as a store does."""
         return self._under.values(index, item)
+
+    def _indexed(self, index: str) -> dict[str, list[T]]:
+        found: dict[str, list[T]] = {}
+        for item in self._items.values():
+            for value in dict.fromkeys(self.values(index, item)):
+                found.setdefault(value, []).append(item)
+        return found
 
 
 def freeze_memory() -> None:
