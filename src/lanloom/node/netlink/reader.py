@@ -122,15 +122,21 @@ def bodies(
 
 def links(sock: socket.socket, nsid: int | None = None) -> list[KernelLink]:
     """Return all links of the namespace, or of the one that it knows by a number, which need not be entered for it."""
-    wanted = attribute(IFLA_TARGET_NETNSID, SIGNED.pack(nsid)) if nsid is not None else b""
-    return [decoded(each) for each in bodies(sock, wanted)]
+    return [decoded(each) for each in bodies(sock, _abroad(nsid))]
 
 
-def links_of_kind(sock: socket.socket, kind: str) -> list[KernelLink]:
-    """Return the links of a kind. The kernel picks them out of all links, of which a node may have thousands."""
+def links_of_kind(sock: socket.socket, kind: str, nsid: int | None = None) -> list[KernelLink]:
+    """Return the links of a kind, as `links` does.
+
+    The kernel picks them out of all links, of which a node may have thousands.
+    """
     wanted = nested(IFLA_LINKINFO, attribute(IFLA_INFO_KIND, kind.encode()))
-    found = (parse(each) for each in bodies(sock, wanted))
+    found = (parse(each) for each in bodies(sock, _abroad(nsid) + wanted))
     return [_decoded(each) for each in found if each.kind == kind]
+
+
+def _abroad(nsid: int | None) -> bytes:
+    return attribute(IFLA_TARGET_NETNSID, SIGNED.pack(nsid)) if nsid is not None else b""
 
 
 def indices(sock: socket.socket) -> frozenset[int]:

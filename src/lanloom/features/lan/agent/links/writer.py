@@ -28,6 +28,7 @@ class OpenLan:
     `filtered`: it may have a packet filter; `filters_frames` is false once the kernel has refused one.
     `storm_fault` says why it refused storm control.
     `sealed`: the namespace took part in no IP at the last look.
+    `nsid`: the number by which the host's namespace knows it, -1 before it has one.
     """
 
     def __init__(self, namespace: Namespace, sock: socket, *, filtered: bool = True) -> None:
@@ -38,6 +39,7 @@ class OpenLan:
         self.sealed = False
         self.filters_frames = True
         self.storm_fault = ""
+        self.nsid = -1
         self._filters: socket | None = None
         self.refresh()
 
@@ -142,6 +144,7 @@ class LanWriter:
         """
         with self.host() as (_, sock):
             changes.number_namespace(sock, lan.namespace.fileno())
+            lan.nsid = reader.namespace_id(sock, lan.namespace.fileno())
         self.lans[ns] = lan
 
     def clear_lost(self, uid: str) -> None:
@@ -149,13 +152,20 @@ class LanWriter:
 
         No new link can have their VNI, and pods are still at them. Raises OSError and NamespaceError.
         """
+        held = {lan.nsid for lan in tuple(self.lans.values())}  # other threads hold LANs meanwhile
         with self.host() as (_, sock):
-            for nsid in reader.namespace_ids(sock):
+            for nsid in set(reader.namespace_ids(sock)) - held:
                 try:
-                    links = reader.links(sock, nsid)
+                    # After a reboot every pod is asked for each LAN: for a bridge, which hardly any has.
+                    bridges = reader.links_of_kind(sock, "bridge", nsid)
+                    links = (
+                        reader.links(sock, nsid)
+                        if any(owner_of(each.alias) == uid for each in bridges)
+                        else ()
+                    )
                 except LinkError:
                     continue  # it ended meanwhile
-                if any(owner_of(each.alias) == uid for each in links):
+                if links:
                     changes.delete_abroad(sock, nsid, [each.index for each in links if each.kind])
 
     def host_namespace(self) -> Namespace:
