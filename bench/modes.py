@@ -43,14 +43,15 @@ PER_NETWORK = NODE_COUNT // NETWORKS
 
 LIMITS = {
     "uplinks": 4 * NETWORKS,
-    "reports": 3 * NETWORKS,
-    "networks": NETWORKS * VLANS + 4 * NETWORKS,
+    "reports": 4 * NETWORKS,
+    "networks": 2 * NETWORKS * VLANS + NETWORKS,
     "one network changed": 1,
 }
-"""Of a cluster network: matched nodes, two conditions and annotations; conditions twice and an Event; conditions and
-annotations, one patch for each second in which networks come. Of a network: its label.
+"""Of a cluster network: matched nodes, two conditions and annotations; conditions three times and an Event. Of a
+network: its label, and a patch of its cluster network, for which nodes wait; a thing more is left for each of those.
 
-On a kube-apiserver these were 75, 60, 276 and 1: some changes come together there.
+Reports are written of at once and then once a second, with two in hand; changes that users make at once, up to
+`lanloom.kube.controller.BURST` of a cluster network in a row.
 """
 
 _WRITES = ("create", "patch", "delete")
