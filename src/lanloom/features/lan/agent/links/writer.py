@@ -158,15 +158,12 @@ class LanWriter:
                 try:
                     # After a reboot every pod is asked for each LAN: for a bridge, which hardly any has.
                     bridges = reader.links_of_kind(sock, "bridge", nsid)
-                    links = (
-                        reader.links(sock, nsid)
-                        if any(owner_of(each.alias) == uid for each in bridges)
-                        else ()
-                    )
+                    if not any(owner_of(each.alias) == uid for each in bridges):
+                        continue
+                    links = reader.links(sock, nsid)
                 except LinkError:
                     continue  # it ended meanwhile
-                if links:
-                    changes.delete_abroad(sock, nsid, [each.index for each in links if each.kind])
+                changes.delete_abroad(sock, nsid, [each.index for each in links if each.kind])
 
     def host_namespace(self) -> Namespace:
         """Return the host's namespace, which stays open."""
